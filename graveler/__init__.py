@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from graveler.gates import gate_factory as gate_factory
     from graveler.lake.attachment import attach as attach
     from graveler.lake.factory import init as init
-    from graveler.lake.factory import open as open  # noqa: A004
+    from graveler.lake.factory import open as open
     from graveler.lake.lake import Lake as Lake
     from graveler.lake.repository import Repository as Repository
     from graveler.model import Change as Change

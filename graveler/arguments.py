@@ -15,7 +15,7 @@ from errno import ENAMETOOLONG
 from os import PathLike, fspath
 from os.path import expanduser
 from pathlib import Path, PurePath
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from graveler.errors import InvalidInputError
 from graveler.model import (
@@ -33,12 +33,12 @@ from graveler.model import (
     Entry,
 )
 
-_SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_LENGTH: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
-_DIGITS: Final = re.compile(r"-?[0-9]{1,20}")
-_ODD_PART: Final = re.compile(r"(?:^|(?<=/))\.{0,2}/")
-_LARGEST: Final = 2**63 - 1
-_brief: Final = reprlib.Repr()
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([dhms])|0")
+_DIGITS = re.compile(r"-?[0-9]{1,20}")
+_ODD_PART = re.compile(r"(?:^|(?<=/))\.{0,2}/")
+_LARGEST = 2**63 - 1
+_brief = reprlib.Repr()
 _brief.maxstring = _brief.maxother = 80
 T = TypeVar("T")
 

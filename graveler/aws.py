@@ -5,14 +5,14 @@ Drivers import this module together with boto3, so that each can name its missin
 
 from http import HTTPStatus
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from botocore import exceptions as boto
 
-MAKING: Final = Lock()
+MAKING = Lock()
 """The lock for creating a client of any service: boto3 uses one session for the whole process."""
 
-NO_CREDENTIALS: Final = (
+NO_CREDENTIALS = (
     boto.NoCredentialsError,
     boto.PartialCredentialsError,
     boto.CredentialRetrievalError,
@@ -20,15 +20,15 @@ NO_CREDENTIALS: Final = (
     boto.SSOError,
     boto.ProfileNotFound,
 )
-NEVER_SENT: Final = (boto.EndpointConnectionError, boto.ConnectTimeoutError)
-BAD_ARGUMENT: Final = (
+NEVER_SENT = (boto.EndpointConnectionError, boto.ConnectTimeoutError)
+BAD_ARGUMENT = (
     boto.ParamValidationError,
     boto.InvalidRegionError,
     boto.NoRegionError,
     ValueError,
 )
 
-CREDENTIALS: Final = "set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+CREDENTIALS = "set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
 class Refusal(NamedTuple):

@@ -6,11 +6,10 @@ import random
 import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
-_log: Final = logging.getLogger(__name__)
-_WRONG: Final = timedelta(minutes=5)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_log = logging.getLogger(__name__)
+_WRONG = timedelta(minutes=5)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(ABC):
@@ -112,7 +111,7 @@ class RandomIds(IdSource):
 
     def jitter(self) -> float:
         """Return a random number."""
-        return random.random()  # noqa: S311 - the jitter of retries is not secret
+        return random.random()
 
 
 def unix_us(moment: datetime) -> int:

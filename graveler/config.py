@@ -59,7 +59,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from graveler.arguments import count, expand_home
@@ -82,24 +82,24 @@ from graveler.privacy import (
 )
 from graveler.retries import NO_PROGRESS_S
 
-CONFIG_NAME: Final = "graveler.toml"
-PREPARED: Final = ".graveler.toml."
+CONFIG_NAME = "graveler.toml"
+PREPARED = ".graveler.toml."
 """Prefix of the names of files with settings that are being written."""
-ENVIRONMENT_LAKE: Final = "env:"
+ENVIRONMENT_LAKE = "env:"
 """Prefix of the location of a lake whose settings are in an environment variable."""
 
-_FORMAT: Final = 1
-_OTHERS_WRITE: Final = 0o022
-_LOCAL_SCHEMES: Final = ("sqlite", "rocksdb", "file")
-_OBJECT_SCHEMES: Final = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "http", "https")
-_S3: Final = ("s3://", "s3a://", "s3n://")
-KV_URI: Final = "sqlite://kv.sqlite3"
-STORAGE_URI: Final = "file://objects"
-_LONGEST_WAIT_S: Final = 86_400
-_ENCODING_PROCESSES: Final = 3
-_MOST_PROCESSES: Final = 64
-_CACHE_BYTES: Final = 8 * 2**30
-_KNOWN: Final[Mapping[str, frozenset[str]]] = {
+_FORMAT = 1
+_OTHERS_WRITE = 0o022
+_LOCAL_SCHEMES = ("sqlite", "rocksdb", "file")
+_OBJECT_SCHEMES = ("file", "s3", "s3a", "s3n", "gs", "abfs", "abfss", "http", "https")
+_S3 = ("s3://", "s3a://", "s3n://")
+KV_URI = "sqlite://kv.sqlite3"
+STORAGE_URI = "file://objects"
+_LONGEST_WAIT_S = 86_400
+_ENCODING_PROCESSES = 3
+_MOST_PROCESSES = 64
+_CACHE_BYTES = 8 * 2**30
+_KNOWN: Mapping[str, frozenset[str]] = {
     "access": frozenset({"group"}),
     "kv": frozenset({"uri"}),
     "storage": frozenset({"uri"}),

@@ -7,7 +7,7 @@ because errors are sent through Spark, XCom and process pools.
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from graveler.model import Conflict
@@ -330,5 +330,5 @@ class InternalError(GravelerError):
     code = ErrorCode.INTERNAL
 
 
-TRANSIENT: Final = (LakeLockedError, OutcomeUnknownError, RetryableError, StorageFullError)
+TRANSIENT = (LakeLockedError, OutcomeUnknownError, RetryableError, StorageFullError)
 """Errors after which a repetition of the same work may succeed."""

@@ -4,9 +4,9 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
-_EXPORT: Final = re.compile(r"^    from (\S+) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
+_EXPORT = re.compile(r"^    from (\S+) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
 
 
 def lazy_names(

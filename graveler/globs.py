@@ -15,13 +15,12 @@ A pattern matches whole paths and is case-sensitive. The text of an existing pat
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
 
 from graveler.errors import InvalidInputError
 
-_MAGIC: Final = re.compile(r"[*?\[]")
-_PIECE: Final = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
-_ANY: Final = "**"
+_MAGIC = re.compile(r"[*?\[]")
+_PIECE = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
+_ANY = "**"
 
 
 @lru_cache(maxsize=256)

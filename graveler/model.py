@@ -11,47 +11,47 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-REVERT: Final = "graveler.revert"
+REVERT = "graveler.revert"
 """Metadata of a commit that reverts another one: its id."""
-PATH_BYTES: Final = 1024
+PATH_BYTES = 1024
 """Limit of a path, because DynamoDB accepts no longer key."""
-RANGE_KEY_BYTES: Final = PATH_BYTES + 256
+RANGE_KEY_BYTES = PATH_BYTES + 256
 """Limit of a key of a range: a path, or the path of a claim with its writer."""
-ADDRESS_BYTES: Final = 4096
+ADDRESS_BYTES = 4096
 """Limit of an entry's address."""
-CHECKSUM_BYTES: Final = 256
+CHECKSUM_BYTES = 256
 """Limit of an entry's checksum, including the algorithm, and of its version in a foreign store."""
-CONTENT_TYPE_BYTES: Final = 256
+CONTENT_TYPE_BYTES = 256
 """Limit of an entry's content type."""
-METADATA_PAIRS: Final = 1000
+METADATA_PAIRS = 1000
 """Maximum number of metadata pairs of an entry, a commit or a run."""
-METADATA_BYTES: Final = 64 * 1024
+METADATA_BYTES = 64 * 1024
 """Limit of all names and values of such metadata together."""
-ENTRY_BYTES: Final = 128 * 1024
+ENTRY_BYTES = 128 * 1024
 """Limit of an entry's value record, above the sum of the limits of its fields."""
-MESSAGE_BYTES: Final = 64 * 1024
+MESSAGE_BYTES = 64 * 1024
 """Limit of a commit's message, and of the reason for which a run is set aside."""
-COMMITTER_BYTES: Final = 1024
+COMMITTER_BYTES = 1024
 """Limit of a committer's name."""
-RECORD_BYTES: Final = 384 * 1024
+RECORD_BYTES = 384 * 1024
 """Limit of the record of a commit or a run. With its keys it fits into an item of DynamoDB."""
-RUN_KEY_BYTES: Final = 4096
+RUN_KEY_BYTES = 4096
 """Limit of a run's key, a step's name and an owner."""
-REF_CHARACTERS: Final = 200
+REF_CHARACTERS = 200
 """Limit of the name of a branch or a tag, in characters."""
-KEY_BYTES: Final = 4096
+KEY_BYTES = 4096
 """Limit of a key in a table. Without a limit, a small file could make the reader copy huge keys,
 because each key may share the beginning of the previous one."""
-BLOCK_BYTES: Final = 64 * 1024 * 1024
+BLOCK_BYTES = 64 * 1024 * 1024
 """Limit of a decompressed block of a table. A record is never split."""
 
-CLAIMS: Final = "graveler.claims"
+CLAIMS = "graveler.claims"
 """Metadata of a commit: the metarange id of its claims, if it has any."""
-LONGEST_DURATION: Final = timedelta(days=36_500)
+LONGEST_DURATION = timedelta(days=36_500)
 """Limit of leases, times to live, windows and grace. Added to a time of `TIMES` it gives a time."""
-TIMES: Final = (datetime(1, 1, 2, tzinfo=UTC), datetime(9800, 1, 1, tzinfo=UTC))
+TIMES = (datetime(1, 1, 2, tzinfo=UTC), datetime(9800, 1, 1, tzinfo=UTC))
 """The first and the last time that records can hold."""
 
 
@@ -120,7 +120,7 @@ class Entry(_Deferred):
     __hash__ = None  # type: ignore[assignment]
 
 
-_ENTRY_FIELDS: Final = tuple(field.name for field in fields(Entry))
+_ENTRY_FIELDS = tuple(field.name for field in fields(Entry))
 _entry_values = attrgetter(*_ENTRY_FIELDS[:-2])
 seal_of = attrgetter("address", "size", "checksum")
 """Return the seal of an entry with these fields."""

@@ -6,20 +6,19 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Final
 
 from graveler.arguments import pairs as read_pairs
 from graveler.arguments import path_text, plain_prefix
 from graveler.errors import InvalidInputError
 from graveler.model import PATH_BYTES, REF_CHARACTERS
 
-_RUNS: Final = "run-"
-_OURS: Final = "graveler."
+_RUNS = "run-"
+_OURS = "graveler."
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
 _HOUR_FOLDER = re.compile(r"(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/?")
-_ODD_PART: Final = frozenset({"", ".", ".."})
+_ODD_PART = frozenset({"", ".", ".."})
 _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 
 

@@ -9,20 +9,20 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from graveler.arguments import count
 from graveler.errors import InvalidInputError
 from graveler.process import Threads
 
-BUDGET: Final = 256 << 20
+BUDGET = 256 << 20
 """The maximum cost of all pending work, in bytes of memory: 256 MiB."""
 
-MOST_THREADS: Final = 64
+MOST_THREADS = 64
 """The maximum number of threads of a call. A driver keeps as many connections open."""
 
-_THREADS: Final = 32
-_QUEUED: Final = 2
+_THREADS = 32
+_QUEUED = 2
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

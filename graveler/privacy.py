@@ -7,16 +7,16 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from graveler.errors import BackendUnavailableError, InvalidInputError, PermissionDeniedError
 
-PRIVATE_FILE: Final = 0o600
-PRIVATE_FOLDER: Final = 0o700
-GROUP_READS: Final = 0o640
-_GROUP_WRITES: Final = 0o660
-_SHARED: Final = stat.S_ISGID | stat.S_IRWXG
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+GROUP_READS = 0o640
+_GROUP_WRITES = 0o660
+_SHARED = stat.S_ISGID | stat.S_IRWXG
 
 
 def make_folder(folder: Path) -> None:
@@ -89,10 +89,10 @@ def _share(place: Path, group: int, *, writes: bool = True) -> None:
         place.chmod(_GROUP_WRITES if writes else GROUP_READS)
 
 
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_PARTS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{0,3})?(.*)", re.DOTALL)
-_LOCAL: Final = ("file", "sqlite", "rocksdb", "mem")
-_HIDDEN: Final = "***"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{0,3})?(.*)", re.DOTALL)
+_LOCAL = ("file", "sqlite", "rocksdb", "mem")
+_HIDDEN = "***"
 
 
 def is_uri(text: str) -> bool:
@@ -133,9 +133,9 @@ def may_write(place: Path) -> bool:
     return all(os.access(path, os.W_OK, effective_ids=effective) for path in checked)
 
 
-_VARIABLE: Final = re.compile(r"\$\$\{|\$\{(?:([^}]*)\})?")
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PATIENCE_S: Final = 30
+_VARIABLE = re.compile(r"\$\$\{|\$\{(?:([^}]*)\})?")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATIENCE_S = 30
 
 
 def reveal(value: Any, what: str, environment: Callable[[str], str | None]) -> str:
@@ -181,14 +181,14 @@ def _filled(text: str, what: str, environment: Callable[[str], str | None]) -> s
 
 
 def _printed(command: Any, what: str) -> str:
-    import subprocess  # noqa: PLC0415 - few settings are commands
+    import subprocess
 
     words = shlex.split(command) if isinstance(command, str) else command
     if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
         raise InvalidInputError(f"{what}: command is a command line, or a list of its words")
     program = words[0]
     try:
-        done = subprocess.run(  # noqa: S603 - the setting is a command
+        done = subprocess.run(
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -23,7 +23,7 @@ from contextvars import ContextVar
 from functools import cache
 from itertools import islice
 from threading import Condition, Lock, RLock, get_ident
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from graveler.errors import BackendUnavailableError, ReadOnlyError
@@ -33,11 +33,11 @@ _T = TypeVar("_T")
 
 # The hooks of these modules take locks, and a call may log, so they must run after ours. Hooks before
 # a fork run in reverse order of registration, so these modules must be imported first.
-_EARLIER: Final = (concurrent.futures.thread, logging)
-_PATIENCE_S: Final = 10.0
-_RESERVE: Final = 24 << 20
+_EARLIER = (concurrent.futures.thread, logging)
+_PATIENCE_S = 10.0
+_RESERVE = 24 << 20
 
-NO_DESCRIPTOR: Final = "close files, or raise the limit of open files (ulimit -n), and repeat"
+NO_DESCRIPTOR = "close files, or raise the limit of open files (ulimit -n), and repeat"
 """The way out of a process without a free file descriptor."""
 
 
@@ -46,7 +46,7 @@ class _Inheritable(Protocol):
         """Discard the parent's resources."""
 
 
-_watched: Final[WeakSet[Any]] = WeakSet()
+_watched: WeakSet[Any] = WeakSet()
 
 
 def watch(inheritable: _Inheritable) -> None:
@@ -61,7 +61,7 @@ def abandon(resource: object) -> None:
     that a fork does not copy. A reference from a module is not enough, because modules are cleared
     when the interpreter ends.
     """
-    import ctypes  # noqa: PLC0415 - few processes need it
+    import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(resource))
 
@@ -137,7 +137,7 @@ class _HeldOff:
         self._changed = Condition(self._lock)
 
 
-held_off: Final = _HeldOff()
+held_off = _HeldOff()
 
 
 def _in_child() -> None:

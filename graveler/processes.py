@@ -20,17 +20,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import BackendUnavailableError, InternalError
 from graveler.process import watch
 
-_AHEAD: Final = 2
+_AHEAD = 2
 """The number of requests of one process: the next one is ready when it has done the first."""
-_LONGEST: Final = 1 << 17
-_PATH: Final = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-_PROGRAM: Final = "from graveler.processes import serve; serve(sys.argv[2], int(sys.argv[3]))"
-_INTERPRETERS: Final = ("python", "pypy")
+_LONGEST = 1 << 17
+_PATH = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+_PROGRAM = "from graveler.processes import serve; serve(sys.argv[2], int(sys.argv[3]))"
+_INTERPRETERS = ("python", "pypy")
 
 
 def spare_cores(most: int) -> int:
@@ -103,7 +103,7 @@ class _Worker:
         try:
             with theirs:
                 number = theirs.fileno()
-                self.process = subprocess.Popen(  # noqa: S603 - the interpreter and the program are ours
+                self.process = subprocess.Popen(
                     interpreter(_PROGRAM, module, str(number)),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

@@ -12,23 +12,23 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from graveler.clock import from_unix_us, unix_us
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.model import LONGEST_DURATION, TIMES, Move
 
-FORMAT: Final = 2
+FORMAT = 2
 """The format of every record, table and dump that is written, and the only one that is read.
 
 Repository records, tables and dumps state it. Other records state it only if it differs from the
 format of their repository."""
-_UNSTAMPED: Final = 1
-_LARGEST: Final = 2**63 - 1
-_MISSING: Final = object()
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_NAME: Final = re.compile(r"[!-~]{1,1024}")
-_brief: Final = reprlib.Repr()
+_UNSTAMPED = 1
+_LARGEST = 2**63 - 1
+_MISSING = object()
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[!-~]{1,1024}")
+_brief = reprlib.Repr()
 _brief.maxlevel = 2
 _brief.maxstring = 80
 _E = TypeVar("_E", bound=Enum)

@@ -10,22 +10,22 @@ import logging
 from collections.abc import Callable
 from threading import local
 from time import monotonic
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import BackendUnavailableError, ThrottledError
 from graveler.telemetry import RACES, RETRIES, report
 
-NO_PROGRESS_S: Final = 30.0
+NO_PROGRESS_S = 30.0
 """Seconds without progress after which a call ends, unless `[limits]` sets another value."""
 
-_TRY: Final = 0.3
+_TRY = 0.3
 """The share of that time that an attempt may take without progress: a call gets three attempts."""
-_AT_ONCE_S: Final = 1.0
-_RACES: Final = 200
-_FIRST_WAIT_S: Final = 0.001
-_LONGEST_WAIT_S: Final = 0.1
-_MOST_DOUBLINGS: Final = 30
+_AT_ONCE_S = 1.0
+_RACES = 200
+_FIRST_WAIT_S = 0.001
+_LONGEST_WAIT_S = 0.1
+_MOST_DOUBLINGS = 30
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

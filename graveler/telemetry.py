@@ -16,15 +16,15 @@ from functools import partial
 from threading import Lock
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 Attributes = Mapping[str, str | int | bool]
 
-_API: Final = ("opentelemetry.metrics", "opentelemetry.trace")
-_SCOPE: Final = "graveler"
-_SECONDS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
-_END: Final[Any] = object()
+_API = ("opentelemetry.metrics", "opentelemetry.trace")
+_SCOPE = "graveler"
+_SECONDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
+_END: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +46,18 @@ class Metric:
     bounds: tuple[float, ...] = _SECONDS
 
 
-KV_CALLS: Final = "db.client.operation.duration"
-KV_BYTES: Final = "graveler.kv.io"
-OBJECT_CALLS: Final = "graveler.objects.operation.duration"
-OBJECT_BYTES: Final = "graveler.objects.io"
-CACHE_LOOKUPS: Final = "graveler.cache.lookups"
-CACHE_EVICTIONS: Final = "graveler.cache.evictions"
-RETRIES: Final = "graveler.retries"
-RACES: Final = "graveler.races.lost"
-GATES: Final = "graveler.gate.duration"
-TURNS: Final = "graveler.turn.wait_time"
+KV_CALLS = "db.client.operation.duration"
+KV_BYTES = "graveler.kv.io"
+OBJECT_CALLS = "graveler.objects.operation.duration"
+OBJECT_BYTES = "graveler.objects.io"
+CACHE_LOOKUPS = "graveler.cache.lookups"
+CACHE_EVICTIONS = "graveler.cache.evictions"
+RETRIES = "graveler.retries"
+RACES = "graveler.races.lost"
+GATES = "graveler.gate.duration"
+TURNS = "graveler.turn.wait_time"
 
-METRICS: Final = {
+METRICS = {
     KV_CALLS: Metric(
         "histogram",
         "s",
@@ -111,7 +111,7 @@ METRICS: Final = {
     ),
 }
 
-SPAN_ATTRIBUTES: Final = (
+SPAN_ATTRIBUTES = (
     "vcs.repository.name",
     "vcs.ref.head.name",
     "vcs.ref.head.revision",
@@ -123,10 +123,10 @@ SPAN_ATTRIBUTES: Final = (
     "graveler.ranges.written",
     "error.type",
 )
-COMMIT: Final = "graveler.commit"
-MERGE: Final = "graveler.merge"
-PUBLISH: Final = "graveler.publish"
-SPANS: Final = {
+COMMIT = "graveler.commit"
+MERGE = "graveler.merge"
+PUBLISH = "graveler.publish"
+SPANS = {
     COMMIT: "a commit of the writes staged on a branch",
     MERGE: "a merge into a branch",
     PUBLISH: "a publish of a run or of an ingestion, including its gates",
@@ -157,7 +157,7 @@ class CacheCounts:
         self.evicted_from_memory = self.evicted_from_disk = 0
 
 
-cache: Final = CacheCounts()
+cache = CacheCounts()
 """The counts of this process."""
 
 os.register_at_fork(after_in_child=cache.reset)
@@ -165,7 +165,7 @@ os.register_at_fork(after_in_child=cache.reset)
 
 @once
 def _version() -> str:
-    from importlib.metadata import version  # noqa: PLC0415 - ten milliseconds
+    from importlib.metadata import version
 
     return version(_SCOPE)
 

@@ -65,38 +65,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate, chain, islice, pairwise, repeat
 from struct import Struct
-from typing import Any, Final, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, NewerFormatError
 from graveler.model import ENTRY_BYTES, RANGE_KEY_BYTES, Entry, RangeInfo
 from graveler.records import Fields, decode_plain, encode_json
 
-RECORD_ID_BYTES: Final = 32
-TOMBSTONE: Final = b"\x00"
-_LIVE: Final = b"\x01"
-_LIVE_BYTE: Final = 1
-_REPLACING: Final = b"\x02"
-_BORROWED: Final = b"\x03"
-_EPOCH_END: Final = 9
-UNKNOWN: Final = (1 << 64) - 1
+RECORD_ID_BYTES = 32
+TOMBSTONE = b"\x00"
+_LIVE = b"\x01"
+_LIVE_BYTE = 1
+_REPLACING = b"\x02"
+_BORROWED = b"\x03"
+_EPOCH_END = 9
+UNKNOWN = (1 << 64) - 1
 """The epoch of a borrowing write whose bytes were not found. No sweep has this number."""
-VOID: Final = b"\x04\x00"
+VOID = b"\x04\x00"
 """Replaces a staged write: older writes of its path do not count, and the path is as in the head.
 It has two bytes, so that a reader of kinds 0 to 3 requires a newer graveler."""
-_HEADER: Final = 1 + RECORD_ID_BYTES
-_SHORT: Final = 0x80
-_MAX_VARINT_BYTES: Final = 5
-ENTRY_HEADER: Final = Struct("<B4HIQq")
+_HEADER = 1 + RECORD_ID_BYTES
+_SHORT = 0x80
+_MAX_VARINT_BYTES = 5
+ENTRY_HEADER = Struct("<B4HIQq")
 """Flags, lengths of the five texts, size, time."""
-_COMPUTED: Final = 1
-_TIMED: Final = 2
-_LARGEST: Final = 2**63 - 1
-_RANGE: Final = Struct(">QQ?32s32s")
-_NATURAL: Final = 16
-_TOTAL: Final = (1 << 256) - 1
-_PIECE: Final = 256
-_AT_ONCE: Final = 1_024
+_COMPUTED = 1
+_TIMED = 2
+_LARGEST = 2**63 - 1
+_RANGE = Struct(">QQ?32s32s")
+_NATURAL = 16
+_TOTAL = (1 << 256) - 1
+_PIECE = 256
+_AT_ONCE = 1_024
 _T = TypeVar("_T")
 _TEXT = b"t"
 _NUMBER = b"n"
@@ -171,7 +171,7 @@ def total(record_ids: bytes) -> bytes:
 def _sum(record_ids: bytes) -> int:
     """Return a number that is congruent to the sum of the ids modulo 2**256 - 1."""
     if "numpy" in sys.modules:
-        import numpy  # noqa: PLC0415 - loaded only if needed
+        import numpy
 
         number = 0
         for column in numpy.frombuffer(record_ids, ">u4").reshape(-1, 8).T:

@@ -18,6 +18,6 @@ class DefaultSource(Source):
     @staticmethod
     def open_lake(location: str) -> "Lake":
         """Return the lake at a location."""
-        import graveler  # noqa: PLC0415 - only where a lake is opened
+        import graveler
 
         return graveler.open(location)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from graveler.gates import Gate
     from graveler.repository.strategies import Resolver, Strategy
 
-_PARTS: Final = re.compile(r"([^:{]*@\{[^{}]*\}[^:]*|[^:]*):?(.*)", re.DOTALL)
-_STRATEGIES: Final = ("source-wins", "dest-wins", "conflict")
-_SECONDS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_BYTES: Final = {
+_PARTS = re.compile(r"([^:{]*@\{[^{}]*\}[^:]*|[^:]*):?(.*)", re.DOTALL)
+_STRATEGIES = ("source-wins", "dest-wins", "conflict")
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_BYTES = {
     "": 1,
     "b": 1,
     **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb"), 1)},
     **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib"), 1)},
 }
-_DIGITS: Final = re.compile(r"[0-9]{1,19}")
-_RATE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
+_DIGITS = re.compile(r"[0-9]{1,19}")
+_RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
 
 MetaOption = Annotated[
     list[str] | None,
@@ -169,7 +169,7 @@ def duration_text(seconds: float) -> str:
 
 def load_gates(names: list[str] | None) -> "list[Gate]":
     """Import the named gates; modules of the working folder can be imported too."""
-    from graveler.gates.named import named  # noqa: PLC0415 - only when a verb needs it
+    from graveler.gates.named import named
 
     gates = []
     for name in names or ():

@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.cli.output import complain, size_text, styled, to_json
 from graveler.cli.shapes import shape_of
@@ -19,13 +19,13 @@ from graveler.model import ChangedBy, Conflict, Entry
 if TYPE_CHECKING:
     from graveler.gates import Verdict
 
-DONE: Final = 0
-ERROR: Final = 1
-USAGE: Final = 2
-CONFLICT: Final = 3
-GATE: Final = 4
-INTERRUPTED: Final = 130
-_REFUSED: Final = " was refused: "
+DONE = 0
+ERROR = 1
+USAGE = 2
+CONFLICT = 3
+GATE = 4
+INTERRUPTED = 130
+_REFUSED = " was refused: "
 
 
 class UsageError(InvalidInputError):

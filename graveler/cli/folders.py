@@ -77,7 +77,7 @@ class Choices:
             raise UsageError(f"{', '.join(wrong)}: only with -r, for a folder")
 
 
-def put_folder(  # noqa: PLR0913 - the options of a command
+def put_folder(
     session: Session,
     source: str,
     name: str,

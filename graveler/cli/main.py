@@ -61,7 +61,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from graveler import __version__  # noqa: PLC0415 - needed here only
+        from graveler import __version__
 
         typer.echo(f"graveler {__version__}")
         raise typer.Exit
@@ -121,7 +121,7 @@ def main() -> None:
     """Run the command line. Output that the caller has closed is discarded."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - until the process ends
+            setattr(sys, name, Path(os.devnull).open("w"))
     log = logging.StreamHandler()
     log.setFormatter(_LogFormat())
     logging.basicConfig(handlers=[log])

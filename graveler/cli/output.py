@@ -6,17 +6,17 @@ import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 import typer
 
 from graveler.config import environment
 from graveler.errors import InvalidInputError, printable
 
-_KIB: Final = 1024
-_OURS: Final = f"\x1b{secrets.token_hex(8)}"
+_KIB = 1024
+_OURS = f"\x1b{secrets.token_hex(8)}"
 """Begins a style of this process. No stored text can have it."""
-_UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 class ReaderGoneError(Exception):

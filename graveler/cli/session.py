@@ -99,8 +99,8 @@ class Session:
         if self.as_json or not sys.stderr.isatty():
             yield None
             return
-        from rich.console import Console  # noqa: PLC0415 - slow to import, and rarely used
-        from rich.progress import Progress as Bar  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import Progress as Bar
 
         with Bar(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(name)
@@ -115,7 +115,7 @@ class Session:
     @cached_property
     def lake(self) -> "Lake":
         """The open lake; it is never created here."""
-        from graveler.lake.factory import connect  # noqa: PLC0415 - only when a verb needs it
+        from graveler.lake.factory import connect
 
         named, handed = self.options.lake or environment("GRAVELER_LAKE"), self.environment.location
         check_same_lake(named, handed)
@@ -150,7 +150,7 @@ class Session:
     @cached_property
     def environment(self) -> "StepEnvironment":
         """The run and the step that the environment names."""
-        from graveler.runs import StepEnvironment  # noqa: PLC0415 - only when a verb needs it
+        from graveler.runs import StepEnvironment
 
         return StepEnvironment.of()
 

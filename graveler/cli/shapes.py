@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graveler.ingest import Hour, Quarantine
 
 # by the name of the class: importing the classes would slow the start of every verb
-_FIELDS: Final = {
+_FIELDS = {
     "Entry": "path size checksum content_type mtime metadata address",
     "Commit": "id message committer created parents generation metarange metadata",
     "Change": "path kind before after",

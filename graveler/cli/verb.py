@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any, Concatenate, Final, ParamSpec
+from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
@@ -13,7 +13,7 @@ from graveler.cli.session import Options, Session
 
 P = ParamSpec("P")
 
-_PANEL: Final = "Options of every verb"
+_PANEL = "Options of every verb"
 LakeOption = Annotated[
     str,
     typer.Option(
@@ -43,7 +43,7 @@ DebugOption = Annotated[
     typer.Option("--debug", help="Show where an error came from.", rich_help_panel=_PANEL),
 ]
 
-_SHARED: Final = {
+_SHARED = {
     "lake": (LakeOption, ""),
     "repo": (RepoOption, ""),
     "as_json": (JsonOption, False),

@@ -86,7 +86,7 @@ def rewrite(
     return tally
 
 
-def _touch(  # noqa: PLR0913 - a step of `rewrite`
+def _touch(
     store: RangeStore,
     writer: RangeWriter,
     infos: Sequence[RangeInfo],

@@ -13,7 +13,7 @@ a merge of bases has a conflict, the base has a value that equals no other.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from graveler.committed.metarange import get
 from graveler.committed.range_store import RangeStore
@@ -26,13 +26,13 @@ class Unresolved(Enum):
     CONFLICT = "conflict"
 
 
-CONFLICT: Final = Unresolved.CONFLICT
+CONFLICT = Unresolved.CONFLICT
 
-LEVELS: Final = 16
+LEVELS = 16
 """The maximum number of levels of bases, including the merge's own. Beyond it, a path conflicts."""
-MOST_BASES: Final = 1_000
+MOST_BASES = 1_000
 """The maximum number of commits in whose trees one path is looked up."""
-WIDEST: Final = 8
+WIDEST = 8
 """The maximum number of bases with different values at a path that are merged in every order."""
 
 

@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from operator import eq
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from graveler.committed.apply import StagedChange, apply
 from graveler.committed.diff import RawChange, diff_ranges, same_content
@@ -38,11 +38,11 @@ from graveler.model import CLAIMS, Commit
 from graveler.process import batches
 from graveler.values import RECORD_ID_BYTES, decode_value, encode_value, record_id, value_identity
 
-_PATHS: Final = b"="
-_HALF: Final = RECORD_ID_BYTES // 2
-_NOTHING: Final = bytes(_HALF)
-_RUN: Final = re.compile(r"run-.*?-[0-9a-f]{8}(?=\.|$)")
-_NEAR: Final = 64
+_PATHS = b"="
+_HALF = RECORD_ID_BYTES // 2
+_NOTHING = bytes(_HALF)
+_RUN = re.compile(r"run-.*?-[0-9a-f]{8}(?=\.|$)")
+_NEAR = 64
 """The number of rows that are read over to reach the next path; farther ones are looked up."""
 
 
@@ -361,7 +361,7 @@ def _key(writer: str, path: bytes) -> bytes:
     return writer.encode() + b"/" + path
 
 
-def claimed(  # noqa: PLR0913 - who wrote, and what
+def claimed(
     store: RangeStore,
     splitting: Splitting,
     known: str,

@@ -8,7 +8,7 @@ unchanged, although its range has another id.
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import eq
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.committed import metarange
 from graveler.committed.flat import FlatTable
@@ -18,9 +18,9 @@ from graveler.committed.tree import Tree, shared_ends, shared_start, tree_of
 from graveler.model import RangeInfo
 from graveler.values import value_identity
 
-_FEW: Final = 64
+_FEW = 64
 """The maximum number of ranges of a side that are compared one by one."""
-_ROWS_AT_ONCE: Final = 512
+_ROWS_AT_ONCE = 512
 
 Side = Sequence[RangeInfo]
 Segment = tuple[tuple[RangeInfo, ...], ...]
@@ -260,7 +260,7 @@ def _joined(
         right.advance(1)
 
 
-_MOST: Final = 16
+_MOST = 16
 
 Span = tuple[bytes, bytes]
 

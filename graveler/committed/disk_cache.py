@@ -39,7 +39,7 @@ from mmap import mmap
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from xxhash import xxh3_128, xxh3_128_digest
 
@@ -50,19 +50,19 @@ from graveler.privacy import follow_group, make_folder, open_file
 from graveler.process import watch
 from graveler.telemetry import cache as counts
 
-_SUM_BYTES: Final = 16
-_TABLE: Final = ".sst"
-_IDS: Final = ".rid"
-_FLAT: Final = ".flat"
-_PIECES: Final = 1_000  # pieces of one call of writev; Linux accepts 1,024
-_ENDINGS: Final = (_TABLE, _IDS, _FLAT)
-_LOCKS: Final = "locks"
-PATIENCE_S: Final = 30.0
+_SUM_BYTES = 16
+_TABLE = ".sst"
+_IDS = ".rid"
+_FLAT = ".flat"
+_PIECES = 1_000  # pieces of one call of writev; Linux accepts 1,024
+_ENDINGS = (_TABLE, _IDS, _FLAT)
+_LOCKS = "locks"
+PATIENCE_S = 30.0
 """How long a process waits for another one that fetches the same table."""
-_FIRST_WAIT_S: Final = 0.001
-_LONGEST_WAIT_S: Final = 0.02
-_CLOCK: Final = SystemClock()
-_STALE_SECONDS: Final = 24 * 3600
+_FIRST_WAIT_S = 0.001
+_LONGEST_WAIT_S = 0.02
+_CLOCK = SystemClock()
+_STALE_SECONDS = 24 * 3600
 _log = logging.getLogger(__name__)
 
 

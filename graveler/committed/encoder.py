@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from struct import Struct
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from graveler.committed.table import (
     SMALL_RECORDS,
@@ -28,8 +28,8 @@ from graveler.processes import Task, Workers
 from graveler.sstable.writer import TableWriter
 from graveler.values import RECORD_ID_BYTES, RecordsDigest, range_id, total
 
-_HEADER: Final = Struct("<QQ?")
-_MODULE: Final = "graveler.committed.encoder"
+_HEADER = Struct("<QQ?")
+_MODULE = "graveler.committed.encoder"
 
 
 class EncodedRange(NamedTuple):

@@ -28,31 +28,31 @@ from mmap import mmap
 from operator import add, eq
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the name of a class
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from graveler.errors import CorruptionError, InternalError
 from graveler.values import RECORD_ID_BYTES
 
-MAGIC: Final = b"graveler flat"
-VERSION: Final = 5
-HEADER: Final = Struct("<13sBB?32s32sQQQ16s16s")
-BIG_ENDIAN: Final = array("H", [1]).tobytes() == b"\0\1"
-_LOW: Final = (1 << 32) - 1
-_SHIFT: Final = 12
-PAGE_BYTES: Final = 1 << _SHIFT
-_STEP: Final = RECORD_ID_BYTES
-_ROWS_AT_ONCE: Final = 8_192
-_FIRST_ROWS: Final = 16
-SLOTS_PER_KEY: Final = 2
+MAGIC = b"graveler flat"
+VERSION = 5
+HEADER = Struct("<13sBB?32s32sQQQ16s16s")
+BIG_ENDIAN = array("H", [1]).tobytes() == b"\0\1"
+_LOW = (1 << 32) - 1
+_SHIFT = 12
+PAGE_BYTES = 1 << _SHIFT
+_STEP = RECORD_ID_BYTES
+_ROWS_AT_ONCE = 8_192
+_FIRST_ROWS = 16
+SLOTS_PER_KEY = 2
 """A key is in the slot of its hash or in a later one. With two slots per key, it is on average half
 a slot further."""
-LAST_SLOTS: Final = 8
+LAST_SLOTS = 8
 """Number of empty slots at the end. A lookup of many keys reads this many slots for each key."""
-_SLOTS: Final = Struct(f"<{LAST_SLOTS}I")
-_BOUNDS: Final = Struct("<2I")
-_LOOKS: Final = 8
+_SLOTS = Struct(f"<{LAST_SLOTS}I")
+_BOUNDS = Struct("<2I")
+_LOOKS = 8
 """The number of lookups in a table that read single pages of its index. The next one verifies the
 whole index. A process that reads little of many tables then reads a fifth of the bytes."""
 
@@ -120,7 +120,7 @@ class _Arrays(NamedTuple):
 
 def hashes_of(keys: Sequence[bytes]) -> Any:
     """Return the hashes of keys as an array of numpy."""
-    import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
+    import numpy
 
     return numpy.fromiter(map(xxh3_64_intdigest, keys), numpy.uint64, len(keys))
 
@@ -474,7 +474,7 @@ class FlatTable:
         if not (index.lengths.take(rows) == width).all():
             return False
         if width not in by_width:
-            import numpy  # noqa: PLC0415 - as above
+            import numpy
 
             # a view with a key at every position of the file: only selected keys are copied
             places = len(self.buffer) - width + 1
@@ -482,7 +482,7 @@ class FlatTable:
         return bool(by_width[width][bounds[:, 0]].tobytes() == keys.tobytes())
 
     def _as_arrays(self) -> _Arrays:
-        import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
+        import numpy
 
         slots = self._slots or self._read_index()
         self._arrays = _Arrays(

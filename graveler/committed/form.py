@@ -9,7 +9,6 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from operator import add
-from typing import Final
 
 from xxhash import xxh3_64_digest, xxh3_64_intdigest, xxh3_128_digest
 
@@ -26,8 +25,8 @@ from graveler.committed.flat import (
 from graveler.errors import InvalidInputError
 from graveler.values import RecordsDigest
 
-_MOST_BYTES: Final = (1 << 32) - 1
-_LONGEST_KEY: Final = (1 << 16) - 1
+_MOST_BYTES = (1 << 32) - 1
+_LONGEST_KEY = (1 << 16) - 1
 
 Piece = bytes | memoryview
 
@@ -140,7 +139,7 @@ class Form:
             slots.extend([0] * (max(0, homes - len(slots)) + LAST_SLOTS))
             ends = accumulate(map(add, lengths[::2], lengths[1::2]), initial=0)
             return _packed("I", slots), _packed("I", ends), _packed("H", lengths[::2])
-        import numpy  # noqa: PLC0415 - loaded only if needed
+        import numpy
 
         each = numpy.frombuffer(self._hashes, ">u8").astype("u8")
         pairs = numpy.asarray(lengths).reshape(-1, 2)

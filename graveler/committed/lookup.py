@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise, repeat
 from operator import itemgetter
-from typing import Any, Final, Self, overload
+from typing import Any, Self, overload
 
 from graveler.committed.flat import FlatTable, hashes_of, slots_of
 from graveler.committed.metarange import read
@@ -12,11 +12,11 @@ from graveler.committed.range_store import RangeStore
 from graveler.committed.tree import Tree
 from graveler.process import held_off
 
-_FEW: Final = 64
-_LENGTH_BITS: Final = 16
-_WIDE: Final = 256
+_FEW = 64
+_LENGTH_BITS = 16
+_WIDE = 256
 """The most bytes of a key for which an array of keys, all as wide as the longest, is made."""
-_ALONE: Final = 12
+_ALONE = 12
 """Up to this many keys of a range, single lookups are faster."""
 
 
@@ -84,7 +84,7 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
     if len(keys) <= _FEW:
         return _find_few(store, tree, keys)
     with held_off:  # a child would wait forever for an import by a thread of its parent
-        import numpy  # noqa: PLC0415 - loading it takes longer than a few lookups
+        import numpy
 
     # keys of the same range and the same length are looked up together
     lengths = numpy.fromiter(map(len, keys), numpy.uint64, len(keys))
@@ -130,7 +130,7 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
 
 def _places_of(tree: Tree, keys: Sequence[bytes], longest: int) -> Any:
     """Return the position of the range that can hold each key, as an array of numpy."""
-    import numpy  # noqa: PLC0415 - as above
+    import numpy
 
     lasts = tree.keys()
     width = max(longest, max(map(len, lasts), default=0))

@@ -9,10 +9,10 @@ import ctypes
 import sys
 from functools import cache
 from mmap import ACCESS_READ, MAP_ANONYMOUS, MAP_PRIVATE, MAP_SHARED, PROT_READ, mmap
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-_WITHOUT_FILE: Final = MAP_PRIVATE | MAP_ANONYMOUS
-_IN_PLACE: Final = MAP_SHARED | 0x10
+_WITHOUT_FILE = MAP_PRIVATE | MAP_ANONYMOUS
+_IN_PLACE = MAP_SHARED | 0x10
 """Shared and ``MAP_FIXED``, which has this number on Linux and on macOS."""
 
 

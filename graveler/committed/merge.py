@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from heapq import merge as merge_sorted
 from itertools import filterfalse, groupby
 from operator import eq, itemgetter
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from graveler.committed import metarange
 from graveler.committed.apply import StagedChange, apply, rewrite
@@ -49,7 +49,7 @@ from graveler.committed.units import is_torn, log_of, name_of, units_of
 from graveler.errors import InvalidInputError
 from graveler.values import record_id
 
-SHOWN: Final = 1_000
+SHOWN = 1_000
 """The maximum number of conflicts that are kept. Further conflicts are only counted."""
 
 _Value = bytes | Literal[Unresolved.CONFLICT] | None
@@ -111,7 +111,7 @@ class Merged:
     whole: tuple[bytes, ...] = ()
 
 
-def merge(  # noqa: PLR0913 - three trees and how to join them
+def merge(
     store: RangeStore,
     base: str | Bases,
     source: str,
@@ -204,7 +204,7 @@ def merge_slice(
     return MergedSlice(infos, judge.conflicts, judge.conflict_count, sorted(sides.logs))
 
 
-def merge_changes(  # noqa: PLR0913 - three trees and how to join them
+def merge_changes(
     store: RangeStore,
     base: str | Bases,
     source: str,

@@ -8,7 +8,7 @@ range is opened.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from graveler.committed.diff import Segment, Side
 from graveler.committed.splitting import Cutter, Splitting
@@ -38,7 +38,7 @@ class Slice(NamedTuple):
         return tree.within(start, None if self.upto is None else self.upto + b"\0")
 
 
-WHOLE: Final = Slice()
+WHOLE = Slice()
 
 
 class Order(NamedTuple):

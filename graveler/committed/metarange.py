@@ -6,7 +6,6 @@ follows from its records like the id of a range. The empty tree has an id and no
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Final
 
 from graveler.committed.flat import Run
 from graveler.committed.range_store import RangeStore
@@ -22,7 +21,7 @@ from graveler.committed.tree import Tree, tree_of
 from graveler.model import RangeInfo
 from graveler.values import range_id
 
-EMPTY_METARANGE: Final = sha256(b"").hexdigest()
+EMPTY_METARANGE = sha256(b"").hexdigest()
 
 
 def write(store: RangeStore, infos: Sequence[RangeInfo]) -> str:
@@ -64,7 +63,7 @@ def remember(store: RangeStore, tree: Tree) -> str:
     return metarange
 
 
-_EMPTY: Final = tree_of(())
+_EMPTY = tree_of(())
 
 
 def read(store: RangeStore, metarange: str) -> Tree:

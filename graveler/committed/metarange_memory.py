@@ -2,13 +2,12 @@
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Final
 
 from graveler.committed.tree import Tree
 from graveler.process import watch
 
-_MAX_RANGES: Final = 200_000
-_MAX_TREES: Final = 4_096
+_MAX_RANGES = 200_000
+_MAX_TREES = 4_096
 """A tree may have a file mapped, and a process has a limit of those: 65,530 on Linux."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 from graveler.committed.disk_cache import DiskCache, TablePair
 from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, OtherVersionError, Rebuild
@@ -20,10 +20,10 @@ from graveler.sstable.reader import TableReader
 from graveler.telemetry import cache as counts
 from graveler.values import range_id, record_id
 
-_MEMORY_BYTES: Final = 128 << 20
-_ONLY_BYTES: Final = 1 << 30
-_LOCKS: Final = 64
-_MOST_OPEN: Final = 16_384
+_MEMORY_BYTES = 128 << 20
+_ONLY_BYTES = 1 << 30
+_LOCKS = 64
+_MOST_OPEN = 16_384
 """Tables in memory at once: a quarter of the files that a process on Linux may have mapped."""
 
 
@@ -219,7 +219,7 @@ class RangeCache:
                 form.add(keys, values)
                 ids += b"".join(map(record_id, keys, values))
             if range_id((bytes(ids),)) != identifier:
-                raise CorruptionError(f"cached {table.name} holds other records")  # noqa: TRY301
+                raise CorruptionError(f"cached {table.name} holds other records")
         except CorruptionError:
             if self._disk is not None:
                 self._disk.drop_damaged(identifier.hex())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 from graveler.committed.flat import FlatTable, bounds_sum
 from graveler.committed.form import Piece
@@ -30,7 +30,7 @@ from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
 from graveler.telemetry import cache as counts
 
-_FETCHERS: Final = 16
+_FETCHERS = 16
 """How many ranges a scan fetches concurrently from a remote object store."""
 
 Rescue = Callable[[bytes, Callable[[], bool]], bool]

@@ -22,7 +22,6 @@ from functools import partial
 from itertools import chain, count, islice
 from operator import lt
 from types import TracebackType
-from typing import Final
 
 from graveler.committed import metarange
 from graveler.committed.encoder import RangeEncoder, RemoteRange, refuse_keys, start_processes
@@ -36,15 +35,15 @@ from graveler.model import RANGE_KEY_BYTES, RangeInfo
 from graveler.process import Threads
 from graveler.processes import Workers, spare_cores
 
-_WAITING_EACH: Final = 2
-_LARGE: Final = 500_000
+_WAITING_EACH = 2
+_LARGE = 500_000
 """The number of records from which on other processes encode ranges."""
-_CLOSED: Final = 12
-_TOGETHER: Final = 8
-_TOGETHER_BYTES: Final = 8 << 20
-_BATCH: Final = 512
-_SMALL_BATCHES: Final = 64
-_ABSORB: Final = 2
+_CLOSED = 12
+_TOGETHER = 8
+_TOGETHER_BYTES = 8 << 20
+_BATCH = 512
+_SMALL_BATCHES = 64
+_ABSORB = 2
 
 
 class Publisher:

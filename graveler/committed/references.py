@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
 
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table import TableKind, checked
@@ -27,8 +26,8 @@ from graveler.records import FORMAT, Fields, decode_json, encode_json
 from graveler.sstable.reader import TableReader
 from graveler.values import decode_range_info, entry_address
 
-_IDENTIFIER: Final = re.compile(r"[0-9a-f]{64}")
-_UNFIT: Final = (ObjectNotFoundError, CorruptionError, NewerFormatError, OlderFormatError)
+_IDENTIFIER = re.compile(r"[0-9a-f]{64}")
+_UNFIT = (ObjectNotFoundError, CorruptionError, NewerFormatError, OlderFormatError)
 
 
 def opened(ranges: RangeStore, identifier: bytes) -> TableReader:

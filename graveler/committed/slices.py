@@ -52,7 +52,7 @@ class Cut:
     breaks: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(  # noqa: PLR0913 - a tree, what may change, and where it may be cut
+    def of(
         cls,
         store: RangeStore,
         base: str,
@@ -247,7 +247,7 @@ def replacing(
         key = next(present, (None,))[0]
 
 
-def _rewrite(  # noqa: PLR0913 - a tree, its changes and its edges
+def _rewrite(
     store: RangeStore,
     writer: RangeWriter,
     base: Tree,

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from itertools import pairwise, repeat
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from xxhash import xxh64_digest
 from xxhash import xxh64_intdigest as xxh64
@@ -28,25 +28,25 @@ from graveler.errors import InvalidInputError
 from graveler.process import held_off
 from graveler.records import Fields
 
-HASH_SEED: Final = 42
-HASH_MASK: Final = (1 << 63) - 1
-HASH: Final = "hash"
-DIRECTORY: Final = "directory"
-POLICIES: Final = (HASH, DIRECTORY)
-_MIB: Final = 1 << 20
-_LARGEST: Final = (1 << 63) - 1
-_RAGGEDNESS: Final = {HASH: 2048, DIRECTORY: 1024}
-_HARD: Final = {HASH: 32, DIRECTORY: 64}
-_LEAST: Final = 4
-_HARD_DIRECTORIES: Final = 8192
-_SHARES: Final = {
+HASH_SEED = 42
+HASH_MASK = (1 << 63) - 1
+HASH = "hash"
+DIRECTORY = "directory"
+POLICIES = (HASH, DIRECTORY)
+_MIB = 1 << 20
+_LARGEST = (1 << 63) - 1
+_RAGGEDNESS = {HASH: 2048, DIRECTORY: 1024}
+_HARD = {HASH: 32, DIRECTORY: 64}
+_LEAST = 4
+_HARD_DIRECTORIES = 8192
+_SHARES = {
     "table_bytes": 1 / 32, "part_bytes": 5 / 16, "directory_bytes": 7 / 16, "key_bytes": 1 / 2,
 }  # fmt: skip
-_PARTS: Final = 4
-_TABLE_LEVELS: Final = 3
-_SLASH: Final = ord("/")
-_BEHIND: Final = b"0"
-_FIRST_WIDTH: Final = 16
+_PARTS = 4
+_TABLE_LEVELS = 3
+_SLASH = ord("/")
+_BEHIND = b"0"
+_FIRST_WIDTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,21 +159,21 @@ class Splitting:
             raise stored.wrong("max_bytes", str(error)) from error
 
 
-MANY: Final = 4_096
+MANY = 4_096
 """The number of keys from which on numpy is used. Loading it takes about 100 ms."""
 
-PARAMETERS: Final = tuple(field.name for field in fields(Splitting))[1:]
+PARAMETERS = tuple(field.name for field in fields(Splitting))[1:]
 """The parameters of all policies, in the order of `Splitting`."""
 
-_ORDER: Final = ("min_bytes", *_SHARES, "max_bytes")
-_COMMON: Final = ("max_bytes", "raggedness", "hard", "number")
-OF_POLICY: Final = {
+_ORDER = ("min_bytes", *_SHARES, "max_bytes")
+_COMMON = ("max_bytes", "raggedness", "hard", "number")
+OF_POLICY = {
     HASH: ("min_bytes", *_COMMON),
     DIRECTORY: (*_SHARES, "hard_directories", *_COMMON),
 }
 """The parameters of each policy."""
 
-DEFAULT: Final = Splitting(DIRECTORY)
+DEFAULT = Splitting(DIRECTORY)
 """The policy of new repositories. ``graveler splitting simulate`` measures policies."""
 
 
@@ -345,7 +345,7 @@ class Cutter:
             seed, low_bits = self._seed, self._low_bits
             return [place for place, key in enumerate(keys) if not xxh64(key, seed) & low_bits]
         with held_off:  # a child would wait forever for an import by a thread of its parent
-            import numpy  # noqa: PLC0415 - loading it takes longer than hashing some keys
+            import numpy
 
         digests = b"".join(map(xxh64_digest, keys, repeat(self._seed)))
         low = numpy.frombuffer(digests, ">u8") & numpy.uint64(self._low_bits)
@@ -376,6 +376,6 @@ def _slashes(keys: Sequence[bytes], *, many: bool) -> int:
     if not many or len(keys) <= _FIRST_WIDTH:
         return joined.count(b"/")
     with held_off:
-        import numpy  # noqa: PLC0415 - as above
+        import numpy
 
     return int(numpy.count_nonzero(numpy.frombuffer(joined, numpy.uint8) == _SLASH))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.committed.form import Form, Piece
 from graveler.errors import CorruptionError
@@ -25,10 +25,10 @@ from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
 from graveler.values import range_id, record_id
 
-_MOST_IN_MEMORY: Final = 18
+_MOST_IN_MEMORY = 18
 """The maximum number of files at a time: those of the publisher and the one that is written."""
-_LARGEST_IN_MEMORY: Final = 64 << 20
-_DESCRIPTORS: Final = Path("/proc/self/fd")
+_LARGEST_IN_MEMORY = 64 << 20
+_DESCRIPTORS = Path("/proc/self/fd")
 
 
 class TableFile:
@@ -160,13 +160,13 @@ class TableKind(StrEnum):
     METARANGE = "metarange"
 
 
-KINDS: Final = {TableKind.RANGE: 1, TableKind.METARANGE: 2}
+KINDS = {TableKind.RANGE: 1, TableKind.METARANGE: 2}
 """Their numbers in the local form."""
 
-SMALL_RECORDS: Final = 1_024
+SMALL_RECORDS = 1_024
 """Maximum number of records of a small table. Its writer builds the local form at once, because the
 table is likely to be read soon."""
-SMALL_BYTES: Final = 256 << 10
+SMALL_BYTES = 256 << 10
 """Maximum size of the keys and values of a small table."""
 
 Columns = tuple[Sequence[bytes], Sequence[bytes]]

@@ -8,7 +8,7 @@ of the same rows.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol, Self, overload
+from typing import Protocol, Self, overload
 
 from xxhash import xxh3_128_digest
 
@@ -22,12 +22,12 @@ from graveler.values import (
     value_identity,
 )
 
-_STEP: Final = RECORD_ID_BYTES
-_LONGEST_RUN: Final = 2_048
-_BLOCK: Final = 1_024
+_STEP = RECORD_ID_BYTES
+_LONGEST_RUN = 2_048
+_BLOCK = 1_024
 """The number of consecutive ranges that share a sum, with which long trees are compared."""
-_SUM: Final = 16
-_LOOKUPS: Final = 16
+_SUM = 16
+_LOOKUPS = 16
 """The number of lookups by key after which the keys are copied out of the local form."""
 
 
@@ -362,7 +362,7 @@ def _shared_end(
     return _same_run(one, other, most, size * end, size * other_end, size, back=True)
 
 
-def _same_run(  # noqa: PLR0913 - two places
+def _same_run(
     one: bytes, other: bytes, most: int, at: int, other_at: int, size: int, *, back: bool
 ) -> int:
     """Return how many items are equal from the bytes `at` and `other_at` on, or before them.

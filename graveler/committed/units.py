@@ -7,13 +7,12 @@ holds the changes of the other, the folder is *torn*, and is one conflict.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from graveler.committed.bases import CONFLICT, BaseValues
 from graveler.committed.diff import diff, same_content
 from graveler.committed.range_store import RangeStore
 
-_LOG: Final = b"_delta_log/"
+_LOG = b"_delta_log/"
 
 
 def log_of(key: bytes) -> bytes | None:

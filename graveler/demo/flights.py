@@ -12,28 +12,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 from graveler import names
 from graveler.errors import CorruptionError, InvalidInputError, MissingDependencyError
 
-INPUT: Final = "input"
-FLIGHTS: Final = "output/flights"
-DELAYS: Final = "output/delays"
+INPUT = "input"
+FLIGHTS = "output/flights"
+DELAYS = "output/delays"
 
-FLIGHTS_FILE: Final = "flights.csv"
-WEATHER_FILE: Final = "weather.csv"
+FLIGHTS_FILE = "flights.csv"
+WEATHER_FILE = "weather.csv"
 
-RAW_FLIGHTS: Final = (
+RAW_FLIGHTS = (
     "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,"
     "flight,tailnum,origin,dest,air_time,distance,hour,minute,time_hour"
 )
-RAW_WEATHER: Final = (
+RAW_WEATHER = (
     "origin,year,month,day,hour,temp,dewp,humid,wind_dir,wind_speed,wind_gust,precip,pressure,"
     "visib,time_hour"
 )
 
-FLIGHTS_SQL: Final[Mapping[str, str]] = {
+FLIGHTS_SQL: Mapping[str, str] = {
     "time_hour": "timestamp",
     "carrier": "string",
     "flight": "int",
@@ -53,7 +52,7 @@ FLIGHTS_SQL: Final[Mapping[str, str]] = {
 }
 """Columns of a cleaned flight with their Spark types; the last four are the weather's."""
 
-DELAYS_SQL: Final[Mapping[str, str]] = {
+DELAYS_SQL: Mapping[str, str] = {
     "origin": "origin",
     "carrier": "carrier",
     "flights": "count(*)",
@@ -64,7 +63,7 @@ DELAYS_SQL: Final[Mapping[str, str]] = {
 }
 """Columns of an hour's delays by airport and carrier, with their SQL."""
 
-_HOUR: Final = "time_hour"  # UTC; the column `hour` is New York's
+_HOUR = "time_hour"  # UTC; the column `hour` is New York's
 
 
 def utc_hour(hour: datetime) -> datetime:

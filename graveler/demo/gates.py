@@ -8,7 +8,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler import frames
 from graveler.demo.flights import FLIGHTS, FLIGHTS_FILE, FLIGHTS_SQL, INPUT
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_KEY: Final = ("time_hour", "carrier", "flight")
-_EARLIEST: Final = -2 * 60
-_LATEST: Final = 2 * 24 * 60
-_ARROW: Final = {"string": "string", "int": "int32", "double": "double"}
-_SHOWN: Final = 3
+_KEY = ("time_hour", "carrier", "flight")
+_EARLIEST = -2 * 60
+_LATEST = 2 * 24 * 60
+_ARROW = {"string": "string", "int": "int32", "double": "double"}
+_SHOWN = 3
 
 
 @gate("schema", prefix=f"{FLIGHTS}/")
@@ -88,7 +88,7 @@ def weather_known(candidate: Candidate) -> str | None:
     return None
 
 
-GATES: Final[tuple[Gate, ...]] = (
+GATES: tuple[Gate, ...] = (
     schema,
     row_count,
     no_duplicates,

@@ -6,31 +6,31 @@ The template draws them. Both share an axis: one column for each commit of main.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.demo.history import History, Lane, RangeLife
 from graveler.demo.story import DemoResult, HourResult
 from graveler.model import Commit
 
-_LEFT: Final = 96.0
-_RIGHT: Final = 36.0
-_WIDTH: Final = 1150.0
-_NARROWEST: Final = 38.0
-_NARROWEST_PICTURE: Final = 900.0
-_WIDEST: Final = 84.0
+_LEFT = 96.0
+_RIGHT = 36.0
+_WIDTH = 1150.0
+_NARROWEST = 38.0
+_NARROWEST_PICTURE = 900.0
+_WIDEST = 84.0
 
-_LANE: Final = 46.0
-_TOP: Final = 34.0
-_BELOW: Final = 52.0
-_DOTS: Final = {"main-dot": 6.5, "again-dot": 6.5, "run-dot": 4.0, "stop-dot": 7.5}
+_LANE = 46.0
+_TOP = 34.0
+_BELOW = 52.0
+_DOTS = {"main-dot": 6.5, "again-dot": 6.5, "run-dot": 4.0, "stop-dot": 7.5}
 
-_RANGES_TOP: Final = 8.0
-_TALLEST: Final = 460.0
-_ROW: Final = 7.0
-_THINNEST: Final = 1.5
-_GAP: Final = 10.0
-_BARS: Final = 70.0
-_SHARE_LABEL: Final = 34.0
+_RANGES_TOP = 8.0
+_TALLEST = 460.0
+_ROW = 7.0
+_THINNEST = 1.5
+_GAP = 10.0
+_BARS = 70.0
+_SHARE_LABEL = 34.0
 
 
 def number(value: float) -> str:

@@ -111,7 +111,7 @@ def _csv(
 
 
 def _delays(flights: "DataFrame") -> "DataFrame":
-    from pyspark.sql.functions import expr  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql.functions import expr
 
     keys = ("origin", "carrier")
     sums = [expr(how).alias(name) for name, how in DELAYS_SQL.items() if name not in keys]

@@ -29,7 +29,7 @@ def write_report(repository: Repository, result: DemoResult, file: Path) -> Path
 
 def render_report(repository: Repository, result: DemoResult) -> str:
     """Return the report's HTML, which has no scripts and loads no other files."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     pages = Environment(
         loader=PackageLoader("graveler.demo", "."), autoescape=True, undefined=StrictUndefined

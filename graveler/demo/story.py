@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import graveler
 from graveler import frames
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-REPOSITORY: Final = "flights"
+REPOSITORY = "flights"
 
-_DAMAGED: Final = 6
+_DAMAGED = 6
 # a day has only some hundred files: small ranges show how a large lake reuses them
-_SPLITTING: Final = Splitting(raggedness=2)
+_SPLITTING = Splitting(raggedness=2)
 
 
 @dataclass(frozen=True, slots=True)

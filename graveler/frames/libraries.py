@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.frames.library import ParquetLibrary, TableLibrary
 
-SPARK: Final = "spark"
+SPARK = "spark"
 
-PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
+PACKAGES: Mapping[str, tuple[str, str]] = {
     "pandas": ("graveler.frames.pandas", "PandasLibrary"),
     "polars": ("graveler.frames.polars", "PolarsLibrary"),
     "pyarrow": ("graveler.frames.arrow", "ArrowLibrary"),
@@ -18,7 +18,7 @@ PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The module and the class of the library of each package. Only the first use of a library loads it."""
 
-NAMES: Final = (SPARK, "pandas", "polars", "pyarrow")
+NAMES = (SPARK, "pandas", "polars", "pyarrow")
 """The names of the libraries."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from graveler.arguments import PathText
 from graveler.errors import InvalidInputError
@@ -16,15 +16,15 @@ from graveler.reads.ports import Target, View
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TYPE: Final = "graveler.type"
+TYPE = "graveler.type"
 """Name in a file's metadata: the library whose frame the file holds."""
 
-PARQUET: Final = "application/vnd.apache.parquet"
+PARQUET = "application/vnd.apache.parquet"
 """The media type of Parquet files."""
 
 Mode = Literal["append", "overwrite", "error"]
 
-MODES: Final = ("append", "overwrite", "error")
+MODES = ("append", "overwrite", "error")
 """The modes of writing frames of any library."""
 
 

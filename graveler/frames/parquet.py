@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.errors import InvalidInputError
 from graveler.model import Entry
@@ -13,10 +13,10 @@ from graveler.reads.schemas import text_partitions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIX: Final = ".parquet"
-_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
+SUFFIX = ".parquet"
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 """Digits of whole numbers, by their bits."""
-_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 
 def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
@@ -32,8 +32,8 @@ def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
         InvalidInputError: The files are not all partitioned by the same columns, or one of them is
             not a Parquet file.
     """
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     partition_columns([relative for relative, _ in files])
     tables = []
@@ -52,7 +52,7 @@ def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
 
 def concat_arrow(tables: "Sequence[pa.Table]") -> "pa.Table":
     """Return tables as one; if two types differ, the wider one is used."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow as pa
 
     if len({table.schema for table in tables}) > 1:
         fields = [field for table in tables for field in table.schema]
@@ -68,7 +68,7 @@ def _loosened(table: "pa.Table", decimals: Collection[str]) -> "pa.Table":
         table: The table.
         decimals: The columns whose whole numbers become decimals, because those of others are.
     """
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow as pa
 
     def loose(field: "pa.Field", *, decimal: bool = False) -> "pa.Field":
         kind = field.type
@@ -98,7 +98,7 @@ def _number_columns(paths: Sequence[Mapping[str, str | None]]) -> frozenset[str]
 def _with_columns(
     rows: "pa.Table", values: Mapping[str, str | None], numbers: frozenset[str]
 ) -> "pa.Table":
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow as pa
 
     for name, value in values.items():
         kind = pa.int64() if name in numbers else pa.string()

@@ -1,6 +1,6 @@
 """Writing a frame of any library as files of a table."""
 
-from typing import Any, Final
+from typing import Any
 
 from graveler.arguments import PathText, path_text
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
@@ -10,8 +10,8 @@ from graveler.frames.parquet import SUFFIX
 from graveler.model import Entry
 from graveler.reads.ports import Target
 
-_FILE: Final = "data"
-_OTHER_FORMATS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".orc", ".avro", ".xlsx")
+_FILE = "data"
+_OTHER_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".orc", ".avro", ".xlsx")
 
 
 def write(

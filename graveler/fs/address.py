@@ -3,7 +3,7 @@
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from graveler.arguments import PathText, prefix_text
 from graveler.errors import (
@@ -24,7 +24,7 @@ from graveler.repository import Branch
 from graveler.repository.branch import fence_of
 from graveler.runs import Run
 
-PROTOCOL: Final = "grav"
+PROTOCOL = "grav"
 
 
 class Address(NamedTuple):
@@ -96,7 +96,7 @@ class InvalidPathError(OSError, ValueError):
     """The address is not valid in a lake. Fix the address."""
 
 
-_ERRORS: Final[tuple[tuple[type[GravelerError], type[OSError], int], ...]] = (
+_ERRORS: tuple[tuple[type[GravelerError], type[OSError], int], ...] = (
     (NotFoundError, FileNotFoundError, errno.ENOENT),
     (AlreadyExistsError, FileExistsError, errno.EEXIST),
     (ProtectedBranchError, PermissionError, errno.EACCES),

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from shutil import copyfileobj
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
@@ -24,7 +24,7 @@ from graveler.reads.files import read_range, verifier_of
 from graveler.repository import unfinished
 from graveler.repository.unfinished import Place
 
-_IN_MEMORY_BYTES: Final = 16 << 20
+_IN_MEMORY_BYTES = 16 << 20
 
 
 class FileHost(Protocol):
@@ -100,7 +100,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     def _begin(self) -> None:
         """Check that the file may be written, before bytes are written."""
         self._place = self.fs.check_writable(self.path)
-        self._spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115 - closed with the file
+        self._spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))
         if self.mode == "xb" and self.fs.exists(self.path):
             raise FileExistsError(errno.EEXIST, "there is a file", self.path)
         if self.mode == "ab":

@@ -8,7 +8,7 @@ from datetime import datetime
 from glob import escape, has_magic
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from fsspec import AbstractFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
@@ -29,7 +29,7 @@ from graveler.reads.listing import first_key, list_entries
 from graveler.reads.view import find_value, snapshot
 from graveler.values import value_identity
 
-_READERS: Final = 8
+_READERS = 8
 _Info = dict[str, Any]
 
 

@@ -8,7 +8,7 @@ exist.
 
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
 from graveler.committed import Problem as TableProblem
@@ -23,13 +23,13 @@ from graveler.reads.soundness import Depth, FileCheck, Finding, Staged, shown, s
 from graveler.refs import Refs
 from graveler.values import record_id, staged_changes
 
-_ORDER: Final = list(ProblemKind)
+_ORDER = list(ProblemKind)
 
 _Name = tuple[ProblemKind, str]
 _T = TypeVar("_T")
 
 
-def fsck(  # noqa: PLR0913 - what is checked, and how
+def fsck(
     stores: Stores,
     *,
     objects: Depth = "exist",

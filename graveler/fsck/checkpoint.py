@@ -6,14 +6,13 @@ The record is in the key-value store, partition ``fsck:<uid>``, so any host can 
 import logging
 from collections.abc import Iterator
 from time import monotonic
-from typing import Final
 
 from graveler.errors import GravelerError
 from graveler.reads import Stores
 from graveler.reads.soundness import MARK_BYTES
 
-_MOST_MARKS: Final = 1_000
-_PAUSE_S: Final = 10.0
+_MOST_MARKS = 1_000
+_PAUSE_S = 10.0
 _log = logging.getLogger(__name__)
 
 

@@ -5,7 +5,6 @@ from itertools import groupby
 from operator import itemgetter
 from threading import Lock
 from time import monotonic
-from typing import Final
 
 from graveler.clock import Clock
 from graveler.fsck.checkpoint import Checkpoint
@@ -22,7 +21,7 @@ from graveler.reads.soundness import (
     mark_of,
 )
 
-_THREADS: Final = 8
+_THREADS = 8
 
 
 class Pace:

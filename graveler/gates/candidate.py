@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, BinaryIO, Final, Self, cast
+from typing import Any, BinaryIO, Self, cast
 
 from graveler.arguments import PathText, path_text, prefix_text
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
@@ -29,11 +29,11 @@ from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores
 from graveler.reads.view import View
 
-_PRESENT: Final = (AFTER, BEFORE)
-_RESTORING: Final = frozenset({"revert", "undo"})
+_PRESENT = (AFTER, BEFORE)
+_RESTORING = frozenset({"revert", "undo"})
 """Actions that undo changes: removing files is their purpose."""
 
-_PLACING: Final = frozenset({"reset", "create"})
+_PLACING = frozenset({"reset", "create"})
 """Actions that move a branch to any commit: an undo if that commit is in the branch's history."""
 
 
@@ -66,7 +66,7 @@ class RunContext:
         return f"{root.rstrip('/')}/{hour_folder(hour)}/"
 
 
-NO_RUN: Final = RunContext("", 0)
+NO_RUN = RunContext("", 0)
 
 
 class Tree(View):

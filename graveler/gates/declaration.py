@@ -8,16 +8,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError
 
-CONTENT: Final = "content"
-CHANGES: Final = "changes"
-ANYTHING: Final = "anything"
-HISTORY: Final = "history"
-_SCOPES: Final = (CONTENT, CHANGES, ANYTHING)
-_INPUTS: Final = {
+CONTENT = "content"
+CHANGES = "changes"
+ANYTHING = "anything"
+HISTORY = "history"
+_SCOPES = (CONTENT, CHANGES, ANYTHING)
+_INPUTS = {
     "message": "the candidate's message",
     "committer": "the candidate's committer",
     "metadata": "the candidate's metadata",
@@ -29,23 +29,23 @@ _INPUTS: Final = {
     "attempt": "the run's attempt",
     HISTORY: "what earlier commits brought",
 }
-_OF_FIELD: Final[Mapping[str, Mapping[str, str]]] = {
+_OF_FIELD: Mapping[str, Mapping[str, str]] = {
     "commit": {name: name for name in ("message", "committer", "metadata", "parents", "created")},
     "target": {},
     "run": {"key": "run", "metadata": "run", "hour_prefix": "run"},
 }
 """The inputs to which fields of the commit, the target and the run belong."""
 
-_OF_RECORD: Final = {"commit": "commit", "target": "target", "run": "attempt"}
+_OF_RECORD = {"commit": "commit", "target": "target", "run": "attempt"}
 """The inputs to which all other fields belong."""
 
-_MOST: Final = 64
-_MOST_VALUES: Final = 1_000
-_DEEPEST: Final = 4
-_LONGEST: Final = 500
-_PER_VALUE: Final = 50
-_LARGEST: Final = 2**53
-_LEFT_OUT: Final = "…"
+_MOST = 64
+_MOST_VALUES = 1_000
+_DEEPEST = 4
+_LONGEST = 500
+_PER_VALUE = 50
+_LARGEST = 2**53
+_LEFT_OUT = "…"
 
 
 def input_of(record: str, field: str) -> str:
@@ -149,7 +149,7 @@ class Declared:
         return InvalidInputError(message)
 
 
-EVERYTHING: Final = Declared("", ("",), (ANYTHING,))
+EVERYTHING = Declared("", ("",), (ANYTHING,))
 """The inputs of the publisher itself."""
 
 

@@ -18,46 +18,46 @@ from datetime import date, timedelta
 from functools import partial
 from hashlib import sha256
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any
 
 from graveler.model import ChangeKind
 
 _log = logging.getLogger(__name__)
 
-_MOST: Final = 100_000
-_MISSING: Final = object()
-_ATOMS: Final = frozenset(
+_MOST = 100_000
+_MISSING = object()
+_ATOMS = frozenset(
     {type(None), type(...), bool, int, float, complex, str, bytes, date, timedelta, ChangeKind}
 )
-_PARTS: Final[Mapping[type, Callable[[Any], tuple[Any, ...]]]] = {
+_PARTS: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {
     tuple: tuple,
     list: tuple,
     dict: lambda value: tuple(value.items()),
     partial: lambda value: (value.func, value.args, value.keywords, vars(value)),
     re.Pattern: lambda value: (value.pattern, value.flags),
 }
-_BUILTINS: Final = (
+_BUILTINS = (
     abs, all, any, bin, bool, bytes, chr, complex, dict, divmod, enumerate, filter, float, frozenset,
     hex, int, isinstance, issubclass, iter, len, list, map, max, min, next, oct, ord, pow, print,
     range, repr, reversed, round, set, slice, sorted, str, sum, tuple, type, zip, timedelta, ChangeKind,
     *(value for value in vars(builtins).values() if isinstance(value, type) and issubclass(value, Exception)),
     *(value for value in vars(math).values() if callable(value)),
 )  # fmt: skip
-_ALIKE: Final[Mapping[int, str]] = {
+_ALIKE: Mapping[int, str] = {
     id(value): f"{value.__module__}.{value.__qualname__}"
     for value in _BUILTINS
     if isinstance(value, (type, BuiltinFunctionType))  # and not a replacement of it
 }
 """Objects that behave the same everywhere, by identity: a name may be bound to something else."""
 
-_CODE: Final = (
+_CODE = (
     "co_code", "co_exceptiontable", "co_names", "co_varnames", "co_cellvars", "co_freevars",
     "co_flags", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount",
 )  # fmt: skip
-_GLOBAL: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF"})
-_ATTRIBUTE: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_REACHING: Final = frozenset({"IMPORT_NAME", "IMPORT_STAR", "STORE_GLOBAL", "DELETE_GLOBAL"})
-_REACHING_NAME: Final = re.compile(r"(__|f_|gi_|cr_|ag_|tb_).*|format|format_map")
+_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF"})
+_ATTRIBUTE = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_REACHING = frozenset({"IMPORT_NAME", "IMPORT_STAR", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_REACHING_NAME = re.compile(r"(__|f_|gi_|cr_|ag_|tb_).*|format|format_map")
 """Attributes that lead to any object: ``f.__globals__``, frames, ``"{0.__globals__}".format(f)``."""
 
 

@@ -72,7 +72,7 @@ class Footer:
 def arrow() -> Any:
     """Return ``pyarrow.parquet``, or raise MissingDependencyError."""
     try:
-        import pyarrow.parquet  # noqa: PLC0415 - an extra, and slow to load
+        import pyarrow.parquet
     except ImportError as error:
         raise MissingDependencyError(
             "this check reads columns, which needs pyarrow: install graveler[gates]"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from itertools import pairwise
 from types import FunctionType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from graveler.arguments import duration
 from graveler.errors import InvalidInputError
@@ -23,18 +23,18 @@ Check = Callable[[Candidate], bool | str | None]
 """Passes by returning None or True. False, a text (the reason), an AssertionError or any
 other exception is a refusal."""
 
-BUILT_IN: Final[dict[str, Callable[..., "Gate"]]] = {}
+BUILT_IN: dict[str, Callable[..., "Gate"]] = {}
 """The built-in checks by kind: the functions that return their gates."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_FACTORIES: Final[set[Callable[..., Any]]] = set()
+_FACTORIES: set[Callable[..., Any]] = set()
 
-LONGEST_REASON: Final = 4000
-_SEVERITIES: Final = ("error", "warn")
-_MEMORY: Final = (1 << 20, 1 << 50)
-_MOST_SECONDS: Final = LONGEST_DURATION.total_seconds()
-_LONGEST_S: Final = 3600.0
-_COMPARES: Final = frozenset({"COMPARE_OP", "CONTAINS_OP", "IS_OP"})
+LONGEST_REASON = 4000
+_SEVERITIES = ("error", "warn")
+_MEMORY = (1 << 20, 1 << 50)
+_MOST_SECONDS = LONGEST_DURATION.total_seconds()
+_LONGEST_S = 3600.0
+_COMPARES = frozenset({"COMPARE_OP", "CONTAINS_OP", "IS_OP"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Gate:
         return fingerprint(self.check)
 
 
-OPTIONS: Final = tuple(field.name for field in fields(Gate) if field.name != "check")
+OPTIONS = tuple(field.name for field in fields(Gate) if field.name != "check")
 """The fields of a gate, without its check."""
 
 

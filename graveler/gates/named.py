@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.gates.candidate import Candidate
@@ -23,7 +23,7 @@ from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate, as_gate, is_fact
 from graveler.gates.isolation.pickling import path_of
 from graveler.records import Fields, decode_json, encode_json
 
-_OURS: Final = "graveler.gates"
+_OURS = "graveler.gates"
 
 
 @dataclass(frozen=True, slots=True)

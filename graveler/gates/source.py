@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from graveler.committed.diff import diff
 from graveler.errors import InvalidInputError
@@ -18,8 +18,8 @@ from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, find_value, snapshot
 from graveler.refs import is_ancestor
 
-AFTER: Final = "candidate"
-BEFORE: Final = "target"
+AFTER = "candidate"
+BEFORE = "target"
 
 Difference = tuple[bytes, bytes | None, bytes | None]
 """A key, and its value records before and after."""
@@ -115,7 +115,7 @@ class StoreSource(Source):
     @property
     def stores(self) -> Stores:
         """The repository with ports that refuse every write."""
-        from graveler.gates.read_only import read_only  # noqa: PLC0415 - few gates need it
+        from graveler.gates.read_only import read_only
 
         return read_only(self._stores)
 

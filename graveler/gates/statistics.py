@@ -16,7 +16,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import CorruptionError
 from graveler.gates.declaration import plain
@@ -28,16 +28,16 @@ from graveler.reads.stores import Stores
 from graveler.records import Fields, decode_json, encode_json
 from graveler.refs import log
 
-_MOST_COLUMNS: Final = 200
-_BEGINNING: Final = 1 << 20
-_GZIP: Final = b"\x1f\x8b"
-_MARKUP: Final = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
-_CONTROL: Final = re.compile(
+_MOST_COLUMNS = 200
+_BEGINNING = 1 << 20
+_GZIP = b"\x1f\x8b"
+_MARKUP = re.compile(r"\s*<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
+_CONTROL = re.compile(
     r"[\x00-\x08\x0e-\x19\x1b-\x1f]"
 )  # 0x1a, the DOS end-of-file mark, is allowed
-_NUL: Final = re.compile("\0")
-_TEXT: Final = 64
-_KINDS: Final = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv"}
+_NUL = re.compile("\0")
+_TEXT = 64
+_KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".csv.gz": "csv"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def _csv_rows(files: Files, entry: Entry) -> int:
         return max(sum(1 for row in csv_rows(file, repr(entry.path), packed=packed) if row) - 1, 0)
 
 
-_MOST_COMMITS: Final = 1_000
+_MOST_COMMITS = 1_000
 
 Seen = Mapping[tuple[str, str], Statistics]
 """Computed statistics, by commit and prefix."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from graveler.clock import unix_us
 from graveler.committed.diff import diff
@@ -26,15 +26,15 @@ from graveler.reads.stores import Stores
 from graveler.records import Fields, decode_json, encode_json, read_key
 from graveler.values import add_totals
 
-_VERDICT: Final = b"verdict/"
-_JUDGED: Final = b"judged/"
-_RECENT: Final = b"recent/"
-_END_OF_TIME: Final = (1 << 63) - 1
-_APART: Final = "apart"
-_MOST_BYTES: Final = 128 << 10
-_CHARACTER_BYTES: Final = 6  # of a control character in JSON
-_FORWARD: Final = frozenset({"publish", "merge", "commit", "cherry-pick"})
-_GONE: Final = bytes(32)
+_VERDICT = b"verdict/"
+_JUDGED = b"judged/"
+_RECENT = b"recent/"
+_END_OF_TIME = (1 << 63) - 1
+_APART = "apart"
+_MOST_BYTES = 128 << 10
+_CHARACTER_BYTES = 6  # of a control character in JSON
+_FORWARD = frozenset({"publish", "merge", "commit", "cherry-pick"})
+_GONE = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ is deleted only after it was listed and the user agreed.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
 from graveler.records import FORMAT, Fields
 from graveler.refs.settings import Setting
@@ -45,6 +45,4 @@ def _read(fields: Fields) -> Adoption:
     return Adoption(fields.number("listed"), fields.number("agreed"))
 
 
-ADOPTION: Final = Setting(
-    "adoption", "adoption of files", default=Adoption(), encode=_encode, read=_read
-)
+ADOPTION = Setting("adoption", "adoption of files", default=Adoption(), encode=_encode, read=_read)

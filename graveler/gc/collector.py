@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
 
 from graveler.arguments import Duration, duration, flag, function, optional, real, text
 from graveler.arguments import count as whole
@@ -23,12 +22,12 @@ from graveler.process import Progress
 from graveler.reads import Stores
 from graveler.refs.settings import UNSOUND
 
-_LOOKS: Final = 20
+_LOOKS = 20
 
-GRACE: Final = timedelta(days=1)
+GRACE = timedelta(days=1)
 """How long a new object is safe: longer than the time from any write to its commit."""
 
-WINDOW: Final = timedelta(days=7)
+WINDOW = timedelta(days=7)
 """Time from a mark to its sweep: longer than any operation, and enough to notice a mistake."""
 
 

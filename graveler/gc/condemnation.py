@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from graveler.errors import StateError
 from graveler.gc.files import FileRecord, FileRecords, FileState
@@ -25,8 +25,8 @@ from graveler.repository.wholeness import whole_commits
 K = TypeVar("K")
 R = TypeVar("R")
 
-_UNFINISHED: Final = (MarkState.SUPERSEDED, MarkState.UNDELETED)
-_OVER: Final = (MarkState.SWEPT, MarkState.LOST)
+_UNFINISHED = (MarkState.SUPERSEDED, MarkState.UNDELETED)
+_OVER = (MarkState.SWEPT, MarkState.LOST)
 
 
 class _Pages:

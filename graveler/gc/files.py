@@ -13,7 +13,6 @@ Each step is a compare-and-set on one record.
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Final
 
 from graveler.clock import Clock
 from graveler.errors import ThrottledError
@@ -23,10 +22,10 @@ from graveler.kv.store import KVStore
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.retries import longest_pause
 
-_PREFIX: Final = b"file/"
-_PATIENCE_S: Final = 1.25 * LEASE_SECONDS  # after a lost reply, a sweep waits for a lease
-_FIRST_WAIT_S: Final = 0.01
-_LONGEST_WAIT_S: Final = 1.0
+_PREFIX = b"file/"
+_PATIENCE_S = 1.25 * LEASE_SECONDS  # after a lost reply, a sweep waits for a lease
+_FIRST_WAIT_S = 0.01
+_LONGEST_WAIT_S = 1.0
 
 
 class FileState(StrEnum):

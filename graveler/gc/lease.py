@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import OutcomeUnknownError, StateError
@@ -10,12 +10,12 @@ from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT, KVStore, Predicate
 from graveler.records import encode_json
 
-LEASE_SECONDS: Final = 60.0
+LEASE_SECONDS = 60.0
 """A holder that does not renew its lease for this time is considered dead. A request to delete must
 take effect within this time after the last renewal."""
 
-_KEY: Final = b"lease"
-_LOOKS: Final = 60
+_KEY = b"lease"
+_LOOKS = 60
 
 
 class Lease:

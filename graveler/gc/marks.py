@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 from graveler.clock import Clock, IdSource, from_unix_us, unix_us
 from graveler.errors import NotFoundError, ObjectNotFoundError, StateError
@@ -20,14 +20,14 @@ from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, Fields, decode_json, encode_json, row
 from graveler.repository.borrowed import CONDEMNED
 
-FOLDER: Final = "_graveler/gc"
+FOLDER = "_graveler/gc"
 """Folder of the files of garbage collection, by the unique id of the repository."""
 
-PAGE: Final = 5_000
+PAGE = 5_000
 """Number of names on a page."""
 
-_PREFIX: Final = b"mark/"
-_LONGEST: Final = LONGEST_DURATION.total_seconds()
+_PREFIX = b"mark/"
+_LONGEST = LONGEST_DURATION.total_seconds()
 
 
 def store_now(objects: ObjectStore, uid: str) -> int:
@@ -53,7 +53,7 @@ class MarkState(StrEnum):
     SUPERSEDED = "superseded"
 
 
-WAITING: Final = (MarkState.CONDEMNED, MarkState.SWEEPING)
+WAITING = (MarkState.CONDEMNED, MarkState.SWEEPING)
 """The states of a mark whose sweep is not over."""
 
 
@@ -152,7 +152,7 @@ def _bytes(tallies: Mapping[Kind, Tally]) -> int:
     return sum(tallies[kind].size for kind in stored if kind in tallies)
 
 
-_TALLIES: Final = ("condemned", "kept", "freed", "spared")
+_TALLIES = ("condemned", "kept", "freed", "spared")
 
 
 def _encode(mark: Mark) -> bytes:
@@ -304,7 +304,7 @@ class Marks:
         return f"{self.folder(mark)}{kind}-{number:06}"
 
 
-_NEXT: Final = {
+_NEXT = {
     MarkState.MARKING: "it was not finished; mark again",
     MarkState.CONDEMNED: "sweep it when its window is over, or undelete it",
     MarkState.SWEEPING: "`graveler gc sweep` continues it",

@@ -9,7 +9,7 @@ pattern matches, the default applies.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError, NotFoundError
 from graveler.records import FORMAT, Fields, row
@@ -49,7 +49,7 @@ class Keep:
         return " or ".join(parts)
 
 
-KEEP_ALL: Final = Keep()
+KEEP_ALL = Keep()
 
 
 def _larger(left: Any, right: Any) -> Any:
@@ -156,6 +156,4 @@ def _keep(fields: Fields, name: str) -> Keep:
     return Keep(days, None if rule.value("count") is None else rule.number("count", least=1))
 
 
-RETENTION: Final = Setting(
-    "retention", "retention rules", default=Retention(), encode=_encode, read=_read
-)
+RETENTION = Setting("retention", "retention rules", default=Retention(), encode=_encode, read=_read)

@@ -9,7 +9,6 @@ the record, which keeps the table. A writer that needs it after that step waits.
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from graveler.clock import unix_us
 from graveler.errors import ObjectNotFoundError
@@ -24,9 +23,9 @@ from graveler.reads import Stores
 from graveler.refs.commits import Expired
 from graveler.repository.borrowed import SPARED
 
-_CHUNK: Final = 500
-_THREADS: Final = 8
-_STAYS: Final = (FileState.DELETED,)  # the table exists: a writer has put it again
+_CHUNK = 500
+_THREADS = 8
+_STAYS = (FileState.DELETED,)  # the table exists: a writer has put it again
 
 
 class Sweep:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
 
 from graveler.errors import InvalidInputError
 from graveler.ingest.records import HourState, Quarantine
@@ -16,10 +15,10 @@ from graveler.reads.changes import diff_commits
 from graveler.reads.stores import Stores
 from graveler.runs.record import Refusal
 
-_FOLDER: Final = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/")
-_MOST_LATE: Final = 1000
-_SHOWN: Final = 5
-_OWN_PAIRS: Final = ("hour", "hours", "late", "early", "deleted", "released")
+_FOLDER = re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/")
+_MOST_LATE = 1000
+_SHOWN = 5
+_OWN_PAIRS = ("hour", "hours", "late", "early", "deleted", "released")
 
 
 class HourKind(StrEnum):
@@ -34,7 +33,7 @@ class HourKind(StrEnum):
     """The commit only deletes files of the hour."""
 
 
-ARRIVED: Final = (HourKind.ON_TIME, HourKind.LATE, HourKind.EARLY)
+ARRIVED = (HourKind.ON_TIME, HourKind.LATE, HourKind.EARLY)
 """All kinds but `DELETED`."""
 
 

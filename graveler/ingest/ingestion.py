@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 from graveler.arguments import BranchLike, branch_text, choice, hour_name, text
 from graveler.errors import InvalidInputError
@@ -27,11 +26,11 @@ from graveler.repository.strategies import Strategy, check_strategy
 from graveler.retries import retry
 from graveler.runs.record import Refusal
 
-POLICIES: Final = ("hold", "quarantine")
-CONFLICT_POLICIES: Final = ("refuse", "target", "ingest")
+POLICIES = ("hold", "quarantine")
+CONFLICT_POLICIES = ("refuse", "target", "ingest")
 
 
-_ASIDE: Final = {
+_ASIDE = {
     "hold": HourState.HELD,
     "quarantine": HourState.QUARANTINED,
     "": HourState.QUARANTINED,

@@ -44,7 +44,7 @@ class IngestCandidacy(Candidacy[Landed]):
             published although they are equal there; None: a merge makes it.
     """
 
-    def __init__(  # noqa: PLR0913 - a commit, and how it is joined
+    def __init__(
         self,
         branch: IngestBranch,
         source: Commit,

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from graveler.committed import CONFLICT, RawConflict, StagedChange, get
 from graveler.committed.apply import apply
@@ -42,9 +41,9 @@ from graveler.repository.merges import conflict_error, describe, merge_trees
 from graveler.repository.origins import note_refused
 from graveler.repository.strategies import Settlement, Strategy, settling
 
-_ROUNDS: Final = 200
-_SHOWN: Final = 100
-_CLOSED: Final = "released:"
+_ROUNDS = 200
+_SHOWN = 100
+_CLOSED = "released:"
 
 
 @dataclass(frozen=True, slots=True)

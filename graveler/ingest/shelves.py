@@ -12,7 +12,6 @@ without its latest version cannot be appended to.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
 
 from graveler.committed import StagedChange, get
 from graveler.committed.apply import apply
@@ -32,9 +31,9 @@ from graveler.runs.record import Refusal
 
 Whole = tuple[str, tuple[bytes, ...]]
 
-_NAMED: Final = 100
-_SHOWN: Final = 5
-_HOURS: Final = 24
+_NAMED = 100
+_SHOWN = 5
+_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)

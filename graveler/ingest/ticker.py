@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from graveler.committed import StagedChange
 from graveler.errors import (
@@ -48,8 +47,8 @@ from graveler.repository.merges import find_bases
 from graveler.repository.origins import in_quarantine, refuse_unpublished
 from graveler.runs.record import Refusal
 
-_ROUNDS: Final = 1000
-_REASON_CHARACTERS: Final = 4000
+_ROUNDS = 1000
+_REASON_CHARACTERS = 4000
 
 
 @dataclass(frozen=True, slots=True)

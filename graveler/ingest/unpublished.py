@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice, takewhile
-from typing import Final
 
 from graveler.ingest.hours import commit_hour
 from graveler.ingest.records import IngestRecords
@@ -21,32 +20,32 @@ from graveler.refs import Refs, is_ancestor, log
 from graveler.refs.commits import Commits
 from graveler.repository.origins import removed_by
 
-INGEST: Final = "graveler.ingest"
+INGEST = "graveler.ingest"
 """Key in a tick's commit, and in the commit that publishes it: the ingestion branch."""
 
-TAKEN_OFF: Final = "graveler.taken-off"
+TAKEN_OFF = "graveler.taken-off"
 """Key in a commit that removes changes: the removed commits."""
 
-TAKEN_TO: Final = "graveler.taken-to"
+TAKEN_TO = "graveler.taken-to"
 """Key in a commit that removes changes: the branch that has them now."""
 
-QUARANTINE: Final = "graveler.quarantine"
+QUARANTINE = "graveler.quarantine"
 """Key in the first commit of that branch: its name."""
 
-CHANGES: Final = "graveler.changes"
+CHANGES = "graveler.changes"
 """Key in the same commit: the commits of a refused change."""
 
-POLICY: Final = "graveler.policy"
+POLICY = "graveler.policy"
 """Key in the same commit: the policy by which conflicting writes were set aside."""
 
-TARGET: Final = "graveler.target"
+TARGET = "graveler.target"
 """Key in a tick's commit: the head of the target when the tick looked for changes of others."""
 
-CAUGHT_UP: Final = "graveler.caught-up"
+CAUGHT_UP = "graveler.caught-up"
 """Key in a commit that merges the target into the branch: the target's commit. With that commit as
 its only parent, it begins the branch: what is below it is not of the branch."""
 
-FAR: Final = 500
+FAR = 500
 """The most generations of commits that are looked at one by one; a run takes two or more."""
 
 

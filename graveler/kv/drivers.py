@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from graveler.errors import InvalidInputError, KVOutdatedError, PreconditionFailedError
 from graveler.kv.store import (
@@ -24,9 +24,9 @@ from graveler.process import batches
 # `KVStore` documents the methods.
 # ruff: noqa: D102
 
-_FIRST_PAGE: Final = 64
-_LARGEST_PAGE: Final = 1024
-_CHUNK: Final = 10_000
+_FIRST_PAGE = 64
+_LARGEST_PAGE = 1024
+_CHUNK = 10_000
 
 
 class _Turns(Protocol):

@@ -9,7 +9,7 @@ orders as bytes. Reads are strongly consistent. The service checks conditions.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.errors import (
@@ -27,7 +27,7 @@ from graveler.process import batches
 from graveler.retries import NO_PROGRESS_S
 
 _PARTITION, _KEY, _VALUE = "p", "k", "v"
-_SCHEMA: Final[dict[str, Any]] = {
+_SCHEMA: dict[str, Any] = {
     "KeySchema": [
         {"AttributeName": _PARTITION, "KeyType": "HASH"},
         {"AttributeName": _KEY, "KeyType": "RANGE"},
@@ -37,9 +37,9 @@ _SCHEMA: Final[dict[str, Any]] = {
         {"AttributeName": _KEY, "AttributeType": "B"},
     ],
 }
-_WRITE_AT_ONCE: Final = 25
-_ATTEMPTS: Final = 10  # in a row in which the service handled no item of the rest of a batch
-_TABLE_PATIENCE: Final = 300  # approximate seconds
+_WRITE_AT_ONCE = 25
+_ATTEMPTS = 10  # in a row in which the service handled no item of the rest of a batch
+_TABLE_PATIENCE = 300  # approximate seconds
 
 
 class DynamoDBKVStore(Driver):

@@ -5,7 +5,7 @@ report a failed condition although only the reply was lost.
 """
 
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from graveler.clock import Clock, IdSource
@@ -36,15 +36,15 @@ except ImportError as error:
     ) from error
 
 
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 2.0
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
 
-_RIGHTS: Final = (
+_RIGHTS = (
     "graveler needs dynamodb:DescribeTable, GetItem, PutItem, DeleteItem, "
     "BatchWriteItem, Query and Scan on the table, and CreateTable if it does not exist"
 )
-_CAPACITY: Final = "wait, or give the table more capacity"
-_CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
+_CAPACITY = "wait, or give the table more capacity"
+_CODES: dict[str, tuple[type[GravelerError], str]] = {
     "ProvisionedThroughputExceededException": (ThrottledError, _CAPACITY),
     "ThrottlingException": (ThrottledError, _CAPACITY),
     "RequestLimitExceeded": (ThrottledError, _CAPACITY),
@@ -63,7 +63,7 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
 }
 
 
-class ConditionFailed(Exception):  # noqa: N818 - not an error for callers
+class ConditionFailed(Exception):
     """The condition on the item does not hold. Only the driver uses this exception."""
 
 

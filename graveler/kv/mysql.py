@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from inspect import signature
 from ssl import SSLWantReadError
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -34,12 +34,12 @@ except ImportError as error:
     raise MissingDependencyError(f'MySQL needs {missing}: pip install "graveler[mysql]"') from error
 
 
-_CONNECT: Final[dict[str, Any]] = {
+_CONNECT: dict[str, Any] = {
     "charset": "utf8mb4",
     "binary_prefix": True,  # otherwise the server reads a value as text, and warns
     "program_name": "graveler",
 }
-_SESSION: Final = (
+_SESSION = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
     # No locks on the gaps between rows, so writers of neighbouring rows do not block each other.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
@@ -48,53 +48,53 @@ _SESSION: Final = (
     "SET SESSION sql_select_limit = 18446744073709551615",
     "SET SESSION wait_timeout = 60",  # the server ends an idle session, so that pools shrink
 )
-_BOUND_MARIADB: Final = "SET SESSION max_statement_time = {statement:g}"
-_BOUND_MYSQL: Final = "SET SESSION max_execution_time = {milliseconds:.0f}"  # reads; writes: locks
+_BOUND_MARIADB = "SET SESSION max_statement_time = {statement:g}"
+_BOUND_MYSQL = "SET SESSION max_execution_time = {milliseconds:.0f}"  # reads; writes: locks
 
 # The rows are stored in key order, so a scan reads adjacent rows. The key's 2,048 bytes are within
 # the 3,072 bytes that InnoDB indexes. VARBINARY compares all bytes.
-_CREATE: Final = text(
+_CREATE = text(
     "CREATE TABLE IF NOT EXISTS graveler_kv (`partition` VARBINARY(1024) NOT NULL,"
     " `key` VARBINARY(1024) NOT NULL, value LONGBLOB NOT NULL, PRIMARY KEY (`partition`, `key`))"
     " ENGINE = InnoDB ROW_FORMAT = DYNAMIC"
 )
-_EXISTS: Final = text(
+_EXISTS = text(
     "SELECT COUNT(*) FROM information_schema.tables"
     " WHERE table_schema = DATABASE() AND table_name = 'graveler_kv'"
 )
-_OBJECTS: Final = {"auth_plugin_map", "conv", "cursorclass", "defer_connect", "ssl"}  # not text
-_OPTIONS: Final = frozenset(signature(PyMySQLConnection).parameters) - _OBJECTS | {
+_OBJECTS = {"auth_plugin_map", "conv", "cursorclass", "defer_connect", "ssl"}  # not text
+_OPTIONS = frozenset(signature(PyMySQLConnection).parameters) - _OBJECTS | {
     f"ssl_{name}" for name in ("ca", "key", "cert", "capath", "cipher", "check_hostname")
 }
 # Quoting doubles the size at worst, and a condition also sends the old value.
-_LEAST_PACKET: Final = 4 * (MAX_VALUE_BYTES + 4096)
-_PACKET: Final = text("SELECT @@max_allowed_packet")
-_SAFE: Final[Mapping[str, frozenset[str]]] = {
+_LEAST_PACKET = 4 * (MAX_VALUE_BYTES + 4096)
+_PACKET = text("SELECT @@max_allowed_packet")
+_SAFE: Mapping[str, frozenset[str]] = {
     "innodb_flush_log_at_trx_commit": frozenset({"1", "3"}),
     "sync_binlog": frozenset({"1"}),  # if there is a binary log, it decides what is committed
     "innodb_doublewrite": frozenset({"1", "ON", "DETECT_AND_RECOVER"}),
     "the engine of graveler_kv": frozenset({"InnoDB", "None"}),  # none: there is no table yet
 }
-_SETTINGS: Final = text(
+_SETTINGS = text(
     "SELECT @@global.innodb_flush_log_at_trx_commit,"
     " IF(@@global.log_bin, @@global.sync_binlog, 1), @@global.innodb_doublewrite,"
     " (SELECT engine FROM information_schema.tables"
     " WHERE table_schema = DATABASE() AND table_name = 'graveler_kv')"
 )
 
-_LATER: Final = Failure(BackendUnavailableError, repeat=True)
-_GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
-_CROWDED: Final = Failure(ThrottledError, "use fewer connections, or allow for more", repeat=True)
-_FULL: Final = Failure(StorageFullError, "free space on the server's disk and repeat")
-_DAMAGED: Final = Failure(CorruptionError, "restore the database from a backup")
-_DENIED: Final = Failure(PermissionDeniedError, "grant it to the user")
-_READ_ONLY: Final = Failure(InvalidInputError, "give the URL of the server that takes writes")
-_KILLED: Final = 1927  # codes of MariaDB that PyMySQL does not name, from here on
-_DISCONNECTED: Final = 4031
-_SOCKET_DENIED: Final = 1698
-_DAMAGED_INDEX: Final = (1712, 1877)
-_READ_ONLY_INNODB: Final = (1792, 1836)
-_FAILURES: Final = {
+_LATER = Failure(BackendUnavailableError, repeat=True)
+_GONE = Failure(BackendUnavailableError, repeat=True, lost=True)
+_CROWDED = Failure(ThrottledError, "use fewer connections, or allow for more", repeat=True)
+_FULL = Failure(StorageFullError, "free space on the server's disk and repeat")
+_DAMAGED = Failure(CorruptionError, "restore the database from a backup")
+_DENIED = Failure(PermissionDeniedError, "grant it to the user")
+_READ_ONLY = Failure(InvalidInputError, "give the URL of the server that takes writes")
+_KILLED = 1927  # codes of MariaDB that PyMySQL does not name, from here on
+_DISCONNECTED = 4031
+_SOCKET_DENIED = 1698
+_DAMAGED_INDEX = (1712, 1877)
+_READ_ONLY_INNODB = (1792, 1836)
+_FAILURES = {
     # The connection broke, the server is stopping, or an operator ended the connection.
     **dict.fromkeys((0, CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR), _GONE),
     **dict.fromkeys(
@@ -121,7 +121,7 @@ _FAILURES: Final = {
 }
 
 
-_SQL: Final = statements(
+_SQL = statements(
     quote="`",
     insert="INSERT INTO graveler_kv VALUES (:partition, :key, :value)",
     upsert=" ON DUPLICATE KEY UPDATE value = VALUES(value)",

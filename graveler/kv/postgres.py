@@ -7,7 +7,7 @@ import re
 from collections.abc import Generator
 from contextlib import ExitStack
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -36,22 +36,22 @@ except ImportError as error:
 
 # A write sets these for its own transaction, in the same statement: a pooler gives each transaction
 # another session. PostgreSQL keeps a derived table with functions that have effects.
-_SETTINGS: Final = "(SELECT set_config('lock_timeout', '{lock:.0f}ms', true){waiting}) AS setting"
+_SETTINGS = "(SELECT set_config('lock_timeout', '{lock:.0f}ms', true){waiting}) AS setting"
 # Overrides the settings of the database and the role: a commit is acknowledged once it is on disk.
-_WAITING: Final = (
+_WAITING = (
     ", set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
     " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)"
 )
-_SESSION: Final = "SELECT pg_backend_pid()"
+_SESSION = "SELECT pg_backend_pid()"
 # A write sets the time that it waits for a row. It waits for the table before, for which only the
 # session can set a time. The server ends a session that was idle for a minute (PostgreSQL 14 and
 # later), so that pools shrink.
-_OWN: Final = (
+_OWN = (
     "SELECT set_config(name, own.value, false) FROM pg_settings JOIN (VALUES"
     " ('lock_timeout', '{lock:.0f}'), ('statement_timeout', '{statement:.0f}'),"
     " ('idle_session_timeout', '60s')) AS own (name, value) USING (name)"
 )
-_CONNECT: Final[dict[str, Any]] = {
+_CONNECT: dict[str, Any] = {
     # An idle connection to a lost peer ends after a minute, not after hours.
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -61,8 +61,8 @@ _CONNECT: Final[dict[str, Any]] = {
     "client_encoding": "utf8",
 }
 
-_EXISTS: Final = text("SELECT to_regclass('graveler_kv') IS NOT NULL")
-_UNSAFE: Final = text(
+_EXISTS = text("SELECT to_regclass('graveler_kv') IS NOT NULL")
+_UNSAFE = text(
     "SELECT name || ' is off, not on' FROM pg_settings"
     " WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off' UNION ALL"
     " SELECT 'graveler_kv is unlogged, not logged' FROM pg_class"
@@ -70,20 +70,20 @@ _UNSAFE: Final = text(
 )
 # A single table. Measured with 200,000 rows, 16 or 100 hash partitions make a page of a scan 1.6 to
 # 5 times slower, and nothing faster.
-_CREATE: Final = text(
+_CREATE = text(
     'CREATE TABLE IF NOT EXISTS graveler_kv (partition text COLLATE "C" NOT NULL,'
     " key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (partition, key))"
 )
-_SET_MANY: Final = (
+_SET_MANY = (
     "INSERT INTO graveler_kv SELECT :partition, key, value"
     " FROM unnest(CAST(:keys AS bytea[]), CAST(:values AS bytea[])) AS item (key, value)"
 )
-_UPSERT: Final = " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
+_UPSERT = " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
 
-_READ_ONLY: Final = "25006"
-_NO_ROOM: Final = Failure(StorageFullError, "free space on the server's disk and repeat")
-_DENIED: Final = Failure(PermissionDeniedError, "grant it to the role")
-_KINDS: Final = {
+_READ_ONLY = "25006"
+_NO_ROOM = Failure(StorageFullError, "free space on the server's disk and repeat")
+_DENIED = Failure(PermissionDeniedError, "grant it to the role")
+_KINDS = {
     "53100": _NO_ROOM,
     "53300": Failure(ThrottledError, "the server has no connection left", repeat=True),
     "XX001": Failure(CorruptionError, "restore the database from a backup"),
@@ -101,18 +101,18 @@ _KINDS: Final = {
     # Another process has made the table at the same moment.
     "23505": Failure(BackendUnavailableError, repeat=True),
 }
-_GONE: Final = Failure(BackendUnavailableError, repeat=True, lost=True)
-_TROUBLED: Final = frozenset({"53", "57", "58"})  # resources, the operator, the system
+_GONE = Failure(BackendUnavailableError, repeat=True, lost=True)
+_TROUBLED = frozenset({"53", "57", "58"})  # resources, the operator, the system
 # The server is stopping, crashed or starting, or ends a session that took too long.
-_ENDED: Final = frozenset({"57P01", "57P02", "57P03", "25P03", "25P04"})
-_CONNECTION: Final = "08"
-_REFUSED: Final = Failure(PermissionDeniedError, "correct the user and the password")
-_UNLISTED: Final = Failure(PermissionDeniedError, "add host, user and database to pg_hba.conf")
-_FULL: Final = _KINDS["53300"]
-_NO_DATABASE: Final = Failure(InvalidInputError, "make the database, or name another one")
+_ENDED = frozenset({"57P01", "57P02", "57P03", "25P03", "25P04"})
+_CONNECTION = "08"
+_REFUSED = Failure(PermissionDeniedError, "correct the user and the password")
+_UNLISTED = Failure(PermissionDeniedError, "add host, user and database to pg_hba.conf")
+_FULL = _KINDS["53300"]
+_NO_DATABASE = Failure(InvalidInputError, "make the database, or name another one")
 # For a refused connection libpq gives no SQLSTATE, only the server's message. A refusal in another
 # language counts as an unavailable server.
-_REFUSALS: Final = (
+_REFUSALS = (
     (
         re.compile(
             r"FATAL: +(sorry, too many clients|(remaining )?connection slots|too many conn"
@@ -128,9 +128,7 @@ _REFUSALS: Final = (
 )
 
 
-_OPTIONS: Final = frozenset(
-    option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()
-)
+_OPTIONS = frozenset(option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults())
 
 
 class _BinaryCursor(psycopg.Cursor[Any]):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import GravelerError
@@ -20,12 +20,12 @@ from graveler.kv.record_store import ABSENT_VERSION, RecordStore, Version
 from graveler.kv.store import KVStore
 from graveler.kv.turns import Turns
 
-PARTITION: Final = "turns"
-_LONGEST_S: Final = 5.0
-_PAUSE_S: Final = 0.005  # for each ticket ahead
-_LONGEST_PAUSE_S: Final = 0.05
-_WITHOUT_S: Final = 60.0
-_OVER: Final = 0.9  # of the patience, which is the same for all that wait at a name
+PARTITION = "turns"
+_LONGEST_S = 5.0
+_PAUSE_S = 0.005  # for each ticket ahead
+_LONGEST_PAUSE_S = 0.05
+_WITHOUT_S = 60.0
+_OVER = 0.9  # of the patience, which is the same for all that wait at a name
 
 Queue = tuple[str, ...]
 

@@ -9,7 +9,7 @@ the first of them then reads for all of them.
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from threading import Event, RLock, get_ident
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
@@ -22,7 +22,7 @@ from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.process import watch
 from graveler.retries import retry
 
-_PATIENCE_S: Final = 1.0
+_PATIENCE_S = 1.0
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -51,7 +51,7 @@ class Version(NamedTuple):
     predicate: Predicate
 
 
-ABSENT_VERSION: Final = Version(None, ABSENT)
+ABSENT_VERSION = Version(None, ABSENT)
 """The version of a record that does not exist."""
 
 

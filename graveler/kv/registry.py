@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote
 
 from graveler.arguments import expand_home
@@ -14,7 +13,7 @@ from graveler.privacy import shown_uri
 from graveler.retries import NO_PROGRESS_S
 from graveler.telemetry import is_metered
 
-_ON_NETWORK: Final = "?network=accept"
+_ON_NETWORK = "?network=accept"
 
 
 def _path(uri: str) -> Path:
@@ -28,7 +27,7 @@ def _path(uri: str) -> Path:
 
 
 # Module and class of each driver. A module is loaded on first use, because it may need an extra.
-_SERVERS: Final[dict[str, tuple[str, str]]] = {
+_SERVERS: dict[str, tuple[str, str]] = {
     "postgresql": ("postgres", "PostgresKVStore"),
     "postgresql+psycopg": ("postgres", "PostgresKVStore"),
     "mysql": ("mysql", "MySQLKVStore"),
@@ -36,7 +35,7 @@ _SERVERS: Final[dict[str, tuple[str, str]]] = {
     "mariadb": ("mysql", "MySQLKVStore"),
     "dynamodb": ("dynamodb", "DynamoDBKVStore"),
 }
-_DRIVERS: Final[dict[str, tuple[str, str]]] = {
+_DRIVERS: dict[str, tuple[str, str]] = {
     "mem": ("memory", "MemoryKVStore"),
     "sqlite": ("sqlite", "SQLiteKVStore"),
     "rocksdb": ("rocksdb", "RocksDBKVStore"),
@@ -44,7 +43,7 @@ _DRIVERS: Final[dict[str, tuple[str, str]]] = {
 }
 
 # OpenTelemetry's names of the databases that differ from the scheme.
-_SYSTEMS: Final = {
+_SYSTEMS = {
     "mem": "memory",
     "postgresql+psycopg": "postgresql",
     "mysql+pymysql": "mysql",

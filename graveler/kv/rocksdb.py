@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from rocksdict import (
     AccessType,
@@ -51,8 +51,8 @@ from graveler.process import NO_DESCRIPTOR, abandon, watch
 # ruff: noqa: D102
 
 
-_log: Final = logging.getLogger(__name__)
-_ROOM: Final = 1 << 20
+_log = logging.getLogger(__name__)
+_ROOM = 1 << 20
 _T = TypeVar("_T")
 
 
@@ -187,7 +187,7 @@ class _Handles:
         self.by_folder = {}
 
 
-_handles: Final = _Handles()
+_handles = _Handles()
 watch(_handles)
 
 
@@ -383,7 +383,7 @@ class RocksDBKVStore(Driver):
                     return work(handle.db)
 
 
-_LEFT_OUT: Final = ("LOCK", "LOG", "rocksdict-config.json")
+_LEFT_OUT = ("LOCK", "LOG", "rocksdict-config.json")
 
 
 class LinkedReader:

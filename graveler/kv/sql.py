@@ -10,7 +10,7 @@ conditional write was lost.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, Engine, TextClause, create_engine
 from sqlalchemy.engine import Connection, make_url
@@ -37,14 +37,14 @@ _T = TypeVar("_T")
 
 # The number of kept connections, the number of additional ones for many threads, and no values in
 # messages of errors.
-_POOL: Final[dict[str, Any]] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
+_POOL: dict[str, Any] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
 
-_BROKEN: Final = Failure(BackendUnavailableError, "check the server", repeat=True, lost=True)
+_BROKEN = Failure(BackendUnavailableError, "check the server", repeat=True, lost=True)
 """A connection that the library gives up, or a statement that it could not finish."""
-_FIRST_PAUSE: Final = 0.1
-_DROP_AT_ONCE: Final = 10_000
-_DURABILITY: Final = "durability"
-_AS_CONFIGURED: Final = "server"
+_FIRST_PAUSE = 0.1
+_DROP_AT_ONCE = 10_000
+_DURABILITY = "durability"
+_AS_CONFIGURED = "server"
 
 
 class SQLKVStore(Driver):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock
 from graveler.errors import (
@@ -38,40 +38,40 @@ from graveler.process import NO_DESCRIPTOR, abandon, held_off, watch
 
 _T = TypeVar("_T")
 
-_ATTEMPTS: Final = 6
-_LONGEST_PAUSE: Final = 0.05
-_DROP_AT_ONCE: Final = 10_000
+_ATTEMPTS = 6
+_LONGEST_PAUSE = 0.05
+_DROP_AT_ONCE = 10_000
 
-_CREATE: Final = """
+_CREATE = """
 CREATE TABLE IF NOT EXISTS kv (
     partition TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
     PRIMARY KEY (partition, key)
 ) STRICT, WITHOUT ROWID"""
-_ANY: Final = "SELECT 1 FROM kv LIMIT 1"
-_GET: Final = "SELECT value FROM kv WHERE partition = ? AND key = ?"
-_GET_MANY: Final = "SELECT partition, key, value FROM kv WHERE "
-_ONE_OF: Final = "(partition = ? AND key = ?)"  # for a list of pairs, SQLite scans the table
-_SET: Final = (
+_ANY = "SELECT 1 FROM kv LIMIT 1"
+_GET = "SELECT value FROM kv WHERE partition = ? AND key = ?"
+_GET_MANY = "SELECT partition, key, value FROM kv WHERE "
+_ONE_OF = "(partition = ? AND key = ?)"  # for a list of pairs, SQLite scans the table
+_SET = (
     "INSERT INTO kv VALUES (?, ?, ?)"
     " ON CONFLICT (partition, key) DO UPDATE SET value = excluded.value"
 )
-_SET_ABSENT: Final = "INSERT INTO kv VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-_SET_PRESENT: Final = "UPDATE kv SET value = ? WHERE partition = ? AND key = ?"
-_SET_EQUAL: Final = "UPDATE kv SET value = ? WHERE partition = ? AND key = ? AND value = ?"
-_DELETE: Final = "DELETE FROM kv WHERE partition = ? AND key = ?"
-_DELETE_EQUAL: Final = "DELETE FROM kv WHERE partition = ? AND key = ? AND value = ?"
-_PAGE: Final = "SELECT key, value FROM kv WHERE partition = ? AND key >= ? ORDER BY key LIMIT ?"
-_NTH: Final = "SELECT key FROM kv WHERE partition = ? ORDER BY key LIMIT 1 OFFSET ?"
-_PARTITION: Final = "SELECT partition FROM kv WHERE partition >= ? ORDER BY partition LIMIT 1"
-_DROP: Final = "DELETE FROM kv WHERE partition = ?"
-_DROP_BEFORE: Final = "DELETE FROM kv WHERE partition = ? AND key < ?"
+_SET_ABSENT = "INSERT INTO kv VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_SET_PRESENT = "UPDATE kv SET value = ? WHERE partition = ? AND key = ?"
+_SET_EQUAL = "UPDATE kv SET value = ? WHERE partition = ? AND key = ? AND value = ?"
+_DELETE = "DELETE FROM kv WHERE partition = ? AND key = ?"
+_DELETE_EQUAL = "DELETE FROM kv WHERE partition = ? AND key = ? AND value = ?"
+_PAGE = "SELECT key, value FROM kv WHERE partition = ? AND key >= ? ORDER BY key LIMIT ?"
+_NTH = "SELECT key FROM kv WHERE partition = ? ORDER BY key LIMIT 1 OFFSET ?"
+_PARTITION = "SELECT partition FROM kv WHERE partition >= ? ORDER BY partition LIMIT 1"
+_DROP = "DELETE FROM kv WHERE partition = ?"
+_DROP_BEFORE = "DELETE FROM kv WHERE partition = ? AND key < ?"
 
 
-_NETWORKS: Final = re.compile(
+_NETWORKS = re.compile(
     r"nfs\d?|cifs|smb\d?|smbfs|9p|afs|ceph|lustre|gpfs|beegfs|glusterfs|ocfs2|gfs2|davfs|"
     r"fuse\.(?!gocryptfs|encfs|bindfs|mergerfs|lxcfs|fuse-overlayfs).*"
 )
-_MOUNTS: Final = Path("/proc/self/mounts")
+_MOUNTS = Path("/proc/self/mounts")
 
 
 def refuse_network(path: Path) -> None:

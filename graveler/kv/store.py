@@ -21,16 +21,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
-MAX_KEY_BYTES: Final = 1024
+MAX_KEY_BYTES = 1024
 """Maximum length of keys and partition names that every driver accepts (DynamoDB's limit)."""
 
-MAX_VALUE_BYTES: Final = 384 * 1024
+MAX_VALUE_BYTES = 384 * 1024
 """Maximum length of a value that every driver accepts. With its names it fits into an item of
 DynamoDB."""
 
-MAX_KEYS: Final = 25
+MAX_KEYS = 25
 """Maximum number of keys of one :meth:`KVStore.get_many`. DynamoDB accepts 100, but other services
 with its protocol accept 25."""
 
@@ -40,10 +40,10 @@ class _Existence:
     name: str
 
 
-ABSENT: Final = _Existence("absent")
+ABSENT = _Existence("absent")
 """Predicate: the key must not exist."""
 
-PRESENT: Final = _Existence("present")
+PRESENT = _Existence("present")
 """Predicate: the key must exist, with any value."""
 
 Predicate = Any

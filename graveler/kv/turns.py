@@ -11,22 +11,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import TIMEOUT_MAX, Lock
 from time import monotonic
-from typing import Final
 from zlib import crc32
 
 from graveler.clock import Clock
 from graveler.privacy import open_file
 from graveler.process import watch
 
-_SLOTS: Final = 2**16
-_SHORTEST_PAUSE: Final = 0.0003
-_LONGEST_PAUSE: Final = 0.005
-_PAUSE_EACH: Final = 0.001  # for each ticket ahead except the first
-_COUNTER: Final = struct.Struct("<Q")
-_TICKETS: Final = 2**40  # bytes for the tickets of a slot, beyond the end of the file
-_MOST: Final = 1 << 62
-_LOCK: Final = struct.Struct("hhqqi0q")  # struct flock of 64-bit Linux
-_KNOWN: Final = sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
+_SLOTS = 2**16
+_SHORTEST_PAUSE = 0.0003
+_LONGEST_PAUSE = 0.005
+_PAUSE_EACH = 0.001  # for each ticket ahead except the first
+_COUNTER = struct.Struct("<Q")
+_TICKETS = 2**40  # bytes for the tickets of a slot, beyond the end of the file
+_MOST = 1 << 62
+_LOCK = struct.Struct("hhqqi0q")  # struct flock of 64-bit Linux
+_KNOWN = sys.maxsize > 2**32 and hasattr(fcntl, "F_OFD_SETLK")
 
 
 class _Lines:

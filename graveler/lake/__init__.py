@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from graveler.lake import places as places
     from graveler.lake.attachment import attach as attach
     from graveler.lake.factory import init as init
-    from graveler.lake.factory import open as open  # noqa: A004
+    from graveler.lake.factory import open as open
     from graveler.lake.lake import Lake as Lake
     from graveler.lake.maintenance import BranchState as BranchState
     from graveler.lake.maintenance import Maintenance as Maintenance

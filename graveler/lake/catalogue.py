@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, Self
+from typing import Self
 
 from graveler.clock import Clock, IdSource
 from graveler.committed import Splitting
@@ -14,15 +14,15 @@ from graveler.names import check_repository
 from graveler.objects.address import storage_id
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 
-_PARTITION: Final = "lake"
-_PREFIX: Final = b"repository/"
-_MAKING: Final = b"making/"
-_TRASH: Final = b"trash/"
-_IDENTITY: Final = b"id"
-_FRESH: Final = timedelta(minutes=10)
+_PARTITION = "lake"
+_PREFIX = b"repository/"
+_MAKING = b"making/"
+_TRASH = b"trash/"
+_IDENTITY = b"id"
+_FRESH = timedelta(minutes=10)
 
 
-PARTITIONS: Final = (
+PARTITIONS = (
     *("refs", "moves", "runs", "witness", "gc", "fsck", "lakefs", "ingest", "verdicts", "stats"),
 )
 """The kinds of partitions of a repository, besides those of staging."""

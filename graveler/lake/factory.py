@@ -59,7 +59,7 @@ def init(
         raise
 
 
-def open(target: str | Path, *, create: bool = False) -> Lake:  # noqa: A001 - graveler.open reads best
+def open(target: str | Path, *, create: bool = False) -> Lake:
     """Open the lake at `target`: its folder, or a ``graveler.toml`` anywhere.
 
     Args:

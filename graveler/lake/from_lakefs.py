@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.arguments import PathText, file_path, flag, instance, storage_text, text, texts
 from graveler.errors import InvalidInputError, NotFoundError, PermissionDeniedError
@@ -16,10 +16,10 @@ from graveler.process import Progress, no_progress
 if TYPE_CHECKING:
     from graveler.lake.lake import Lake
 
-_MANIFEST_BYTES: Final = 1 << 20
+_MANIFEST_BYTES = 1 << 20
 
 
-def import_into(  # noqa: PLR0913 - the choices of an import
+def import_into(
     lake: "Lake",
     open_store: Callable[[str], ObjectStore],
     source: PathText,

@@ -172,7 +172,7 @@ class Lake:
         """
         repository = self._repository(text(name, "name"), check=False)
         optional(count, missing, "missing")
-        from graveler.repository import wholeness  # noqa: PLC0415 - rarely needed
+        from graveler.repository import wholeness
 
         if self._witnesses is not None:
             check = partial(wholeness.check_refs, repository.stores, missing=missing)
@@ -192,7 +192,7 @@ class Lake:
             )
         return self._open(name, record, check=check)
 
-    def create_repository(  # noqa: PLR0913 - the choices of a new repository
+    def create_repository(
         self,
         name: str,
         *,
@@ -315,7 +315,7 @@ class Lake:
         """
         flag(purge, "purge")
         place = None if storage is None else absolute(storage_text(storage))
-        from graveler.gc.lease import LEASE_SECONDS  # noqa: PLC0415 - only a purge needs it
+        from graveler.gc.lease import LEASE_SECONDS
 
         def chosen(record: RepositoryRecord) -> bool:
             return place in (None, self._storages.of(name, record))
@@ -416,7 +416,7 @@ class Lake:
             repository.restore_refs(file, missing=missing)
         return repository
 
-    def import_lakefs(  # noqa: PLR0913 - the choices of an import
+    def import_lakefs(
         self,
         source: PathText,
         repository: str,
@@ -465,8 +465,8 @@ class Lake:
             AlreadyExistsError: Branches or tags of the same names are at other commits.
             ProtectedBranchError: A rule of the repository concerns a branch.
         """
-        from graveler.lake.from_lakefs import import_into  # noqa: PLC0415 - rarely needed
-        from graveler.lakefs import Terms  # noqa: PLC0415
+        from graveler.lake.from_lakefs import import_into
+        from graveler.lakefs import Terms
 
         return import_into(
             self,
@@ -536,7 +536,7 @@ class Lake:
         """Return the function that keeps an existing table from garbage collection."""
 
         def rescue(identifier: bytes, put: Callable[[], bool]) -> bool:
-            from graveler.gc.files import Rescuer  # noqa: PLC0415 - most lakes are opened to read
+            from graveler.gc.files import Rescuer
 
             return Rescuer(self._kv, uid, clock=self._clock)(identifier, put)
 

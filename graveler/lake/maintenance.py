@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.arguments import count, optional, texts
 from graveler.errors import GravelerError, InvalidInputError, RefNotFoundError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graveler.gc import GarbageCollector, Mark
     from graveler.process import Progress
 
-_log: Final = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Packing:

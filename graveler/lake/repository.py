@@ -207,13 +207,13 @@ class Repository:
             KVOutdatedError: The key-value store has lost records, so needed files would be
                 collected.
         """
-        from graveler.gc import GarbageCollector  # noqa: PLC0415 - only collection needs it
+        from graveler.gc import GarbageCollector
 
         self.check_kv()
         return GarbageCollector(self.stores, runs=self._needed_commits)
 
     def _needed_commits(self) -> Iterator[str]:
-        from graveler.ingest.needs import needed_commits  # noqa: PLC0415 - only collection needs it
+        from graveler.ingest.needs import needed_commits
 
         yield from self.runs.needed_commits()
         yield from (commit for _, commit in needed_commits(self.stores))
@@ -244,9 +244,9 @@ class Repository:
         Raises:
             InvalidInputError: `objects` or `rate` is not valid.
         """
-        from graveler.fsck import fsck  # noqa: PLC0415 - only a check needs it
-        from graveler.ingest.needs import needed_commits  # noqa: PLC0415
-        from graveler.reads.soundness import Depth  # noqa: PLC0415
+        from graveler.fsck import fsck
+        from graveler.ingest.needs import needed_commits
+        from graveler.reads.soundness import Depth
 
         choice(objects, "objects", get_args(Depth)), flag(resume, "resume")
         if optional(real, rate, "rate") == 0:
@@ -370,7 +370,7 @@ class Repository:
         expression = ref_text(expression, "expression", within=self.stores)
         return resolve(self.stores.refs, expression)
 
-    def log(  # noqa: PLR0913 - where to begin, and what to show
+    def log(
         self,
         ref: str | Commit | RefLike = "main",
         *,
@@ -462,7 +462,7 @@ class Repository:
         dry_run: Literal[True],
     ) -> "MergePreview": ...
 
-    def merge(  # noqa: PLR0913 - the fields of a commit
+    def merge(
         self,
         source: str | Commit | RefLike,
         into: str | BranchLike,
@@ -506,7 +506,7 @@ class Repository:
             )
         return use_cases.merges.merge_into(self.stores, source, into, spec, strategy=strategy)
 
-    def revert(  # noqa: PLR0913 - the fields of a commit
+    def revert(
         self,
         commit: str | Commit | RefLike,
         on: str | BranchLike = "main",
@@ -550,7 +550,7 @@ class Repository:
         pick = use_cases.reverts.Pick(target, parent, strategy, allow_empty)
         return use_cases.reverts.revert(self.stores, on, pick, spec)
 
-    def cherry_pick(  # noqa: PLR0913 - the fields of a commit
+    def cherry_pick(
         self,
         commit: str | Commit | RefLike,
         onto: str | BranchLike = "main",
@@ -653,7 +653,7 @@ class Repository:
 
     @staticmethod
     def _dumped_settings() -> "list[Setting[Any]]":
-        from graveler.gc.rules import RETENTION  # noqa: PLC0415 - only a dump needs it
+        from graveler.gc.rules import RETENTION
 
         return [LINK_PLACES, PACKING, RETENTION]
 
@@ -670,7 +670,7 @@ class Repository:
             ObjectNotFoundError: More are incomplete. Nothing was written.
             CorruptionError: A part is damaged, not missing. Nothing was written.
         """
-        from graveler.repository import wholeness  # noqa: PLC0415 - rarely needed
+        from graveler.repository import wholeness
 
         found = wholeness.check_refs(self.stores, missing=optional(count, missing, "missing"))
         wholeness.record_missing(self.stores, found)
@@ -698,7 +698,7 @@ class Repository:
     def _restored(
         self, file: Path, missing: int | None, found: "Wholeness | None" = None
     ) -> "Contents":
-        from graveler.ingest.quarantine import record_restored  # noqa: PLC0415 - rarely needed
+        from graveler.ingest.quarantine import record_restored
 
         contents = use_cases.dumps.restore(
             self.stores, file, settings=self._dumped_settings(), missing=missing, found=found
@@ -743,7 +743,7 @@ class Repository:
         """
         branch = branch_text(branch, "branch", within=self.stores)
         into = branch_text(into, "into", within=self.stores)
-        from graveler.ingest import Ingestion  # noqa: PLC0415 - only ingestion needs it
+        from graveler.ingest import Ingestion
 
         return Ingestion(
             self.stores,

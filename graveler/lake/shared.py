@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.config import environment, locate_lake
 from graveler.errors import InvalidInputError
@@ -30,7 +30,7 @@ class _Open:
 
 
 _open: _Open = _Open()
-_VARIABLE: Final = "GRAVELER_LAKE"
+_VARIABLE = "GRAVELER_LAKE"
 
 
 def location_of(named: object) -> str:
@@ -52,7 +52,7 @@ def location_of(named: object) -> str:
 
 def lake_at(location: str) -> "Lake":
     """Return the lake at a location, opened on first use and never created."""
-    from graveler.lake.factory import open as open_lake  # noqa: PLC0415 - opening takes time
+    from graveler.lake.factory import open as open_lake
 
     shared = _open
     with shared.lock:

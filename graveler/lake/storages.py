@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Final
 
 from graveler.arguments import expand_home
 from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchError
@@ -14,7 +13,7 @@ from graveler.objects.store import ObjectStore
 from graveler.privacy import shown_uri
 from graveler.repository.witness.marker import MARKER, Marker, read_marker
 
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def absolute(storage: str) -> str:

@@ -7,7 +7,6 @@ read detects a replaced object. In a folder, an ETag is neither of these and is 
 """
 
 import re
-from typing import Final
 
 from graveler.arguments import check_entry
 from graveler.clock import from_unix_us, unix_us
@@ -19,11 +18,11 @@ from graveler.objects.address import AddressBook, is_own, place_of
 from graveler.reads import Stores
 from graveler.repository.links import Owners
 
-_MD5: Final = re.compile(r"[0-9a-f]{32}")
-_SHORT: Final = min(CONTENT_TYPE_BYTES, ADDRESS_BYTES) // 6
+_MD5 = re.compile(r"[0-9a-f]{32}")
+_SHORT = min(CONTENT_TYPE_BYTES, ADDRESS_BYTES) // 6
 """The number of characters that always fit into a record. Checking every entry would take a third
 of the time."""
-_VERSION: Final = re.compile(r"[!#-\[\]-~]{1,200}")
+_VERSION = re.compile(r"[!#-\[\]-~]{1,200}")
 """ETags that are kept: without quotes, backslashes or control characters, and not too long."""
 _FIRST_US, _LAST_US = map(unix_us, TIMES)
 

@@ -8,7 +8,6 @@ with the branch of lakeFS, unless it has commits of its own.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from graveler.arguments import commit_texts, pairs
 from graveler.clock import from_unix_us, unix_us
@@ -29,12 +28,12 @@ from graveler.refs.commits import Expired, id_of
 from graveler.refs.dump import RefSet
 from graveler.repository.dumps import check_room, restore_refs
 
-COMMIT: Final = "graveler.lakefs.commit"
+COMMIT = "graveler.lakefs.commit"
 """Metadata of an imported commit: its id in lakeFS."""
 
-_IMPORT: Final = "import"
-_OURS: Final = "graveler."
-_RENAMED: Final = "lakefs:"
+_IMPORT = "import"
+_OURS = "graveler."
+_RENAMED = "lakefs:"
 
 
 @dataclass(frozen=True, slots=True)

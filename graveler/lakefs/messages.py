@@ -5,17 +5,17 @@ An id is the SHA-256 of typed items: a type byte, then the item. All functions r
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.lakefs.wire import Message, WireError, read_signed
 
-_BYTES: Final = b"\x00"
-_TEXT: Final = b"\x01"
-_NUMBER: Final = b"\x02\x08"
-_TEXTS: Final = b"\x03"
-_PAIRS: Final = b"\x04"
-_EMBEDDED: Final = b"\x05"
-_OLD_PARENTS: Final = 0
+_BYTES = b"\x00"
+_TEXT = b"\x01"
+_NUMBER = b"\x02\x08"
+_TEXTS = b"\x03"
+_PAIRS = b"\x04"
+_EMBEDDED = b"\x05"
+_OLD_PARENTS = 0
 """The version of commits whose main parent is the last one. In version 1 it is the first one."""
 
 

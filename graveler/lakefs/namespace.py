@@ -6,7 +6,7 @@ The name of a file is its id, which is computed again from its records.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.lakefs.messages import LakefsRange, decode_range, framed_pairs, framed_record
@@ -14,14 +14,14 @@ from graveler.lakefs.wire import WireError
 from graveler.objects.store import ObjectStore
 from graveler.sstable import TableReader
 
-FILE_BYTES: Final = 512 << 20
+FILE_BYTES = 512 << 20
 """Largest file that is read. By default, lakeFS ends a range at 20 MiB."""
-RANGES: Final = "ranges"
-METARANGES: Final = "metaranges"
+RANGES = "ranges"
+METARANGES = "metaranges"
 """The kinds of files, as their properties state them."""
 
-_STATS: Final = frozenset({"min_key", "max_key", "count", "estimated_size_bytes"})
-_FOREIGN: Final = ("rocksdb.", "pebble.")
+_STATS = frozenset({"min_key", "max_key", "count", "estimated_size_bytes"})
+_FOREIGN = ("rocksdb.", "pebble.")
 _T = TypeVar("_T")
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 from graveler.lakefs.messages import LakefsCommit, checked_id, decode_commit, decode_ref
@@ -10,9 +9,9 @@ from graveler.lakefs.namespace import Namespace
 from graveler.lakefs.wire import WireError
 from graveler.records import Fields, decode_json
 
-MANIFEST: Final = "refs_manifest.json"
-_PARTS: Final = ("commits", "branches", "tags")
-_MADE_BY: Final = "`lakectl refs-dump lakefs://REPOSITORY` makes it"
+MANIFEST = "refs_manifest.json"
+_PARTS = ("commits", "branches", "tags")
+_MADE_BY = "`lakectl refs-dump lakefs://REPOSITORY` makes it"
 
 
 @dataclass(frozen=True, slots=True)

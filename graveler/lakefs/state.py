@@ -7,18 +7,17 @@ options has another key. A record never changes. A lost record is made again.
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import Final
 
 from graveler.kv.store import KVStore
 from graveler.model import RangeInfo
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.values import decode_range_info, encode_range_info
 
-_RANGE: Final = "range"
-_METARANGE: Final = "metarange"
-_FLUSHED: Final = 64
+_RANGE = "range"
+_METARANGE = "metarange"
+_FLUSHED = 64
 
-NOTHING: Final = RangeInfo(b"", b"", b"", 0, 0)
+NOTHING = RangeInfo(b"", b"", b"", 0, 0)
 """The result of converting a range without any kept entry."""
 
 

@@ -7,7 +7,7 @@ results by lakeFS id.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from graveler.committed import EMPTY_METARANGE, metarange
 from graveler.committed.flat import Record
@@ -27,7 +27,7 @@ from graveler.process import Progress, Threads
 from graveler.reads import Stores
 from graveler.values import RECORD_ID_BYTES, RecordsDigest, encode_entry, range_id, record_id, total
 
-_AHEAD_EACH: Final = 2
+_AHEAD_EACH = 2
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

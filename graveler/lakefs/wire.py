@@ -9,15 +9,14 @@ skipped. A repeated scalar has its last value. A missing scalar is 0 or empty.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
-_LIMIT: Final = 1 << 64
-_SIGN: Final = 1 << 63
-_MAX_VARINT_BYTES: Final = 10
-_MORE: Final = 0x80
+_LIMIT = 1 << 64
+_SIGN = 1 << 63
+_MAX_VARINT_BYTES = 10
+_MORE = 0x80
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
-_FIXED: Final = {_EIGHT: 8, _FOUR: 4}
-_NANOS: Final = 1_000_000_000
+_FIXED = {_EIGHT: 8, _FOUR: 4}
+_NANOS = 1_000_000_000
 
 
 class WireError(Exception):

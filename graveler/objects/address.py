@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable
 from posixpath import normpath
-from typing import Final
 from urllib.parse import unquote
 
 from graveler.errors import InvalidInputError
@@ -20,24 +19,24 @@ from graveler.objects.store import check_key, is_key
 # ruff: noqa: PTH114, PTH116, PTH120
 
 
-DATA: Final = "data/"
+DATA = "data/"
 """The folder of the files of entries in a repository's storage."""
 
-LONGEST_SUFFIX: Final = 24
+LONGEST_SUFFIX = 24
 """The maximum length of the extensions in the key of a file."""
 
-_UNIQUE: Final = re.compile(
+_UNIQUE = re.compile(
     rf"[0-9a-f]{{32}}((?=.{{0,{LONGEST_SUFFIX}}}\Z)(\.[0-9a-z]*){{0,2}}|/.+)", re.DOTALL
 )
-_TABLE: Final = re.compile(
+_TABLE = re.compile(
     r"_graveler/([0-9a-f]{64}|gc/[^/]+/(clock|addresses/[0-9a-f]{64}|[^/]+/[a-z]+-[0-9]{6,}))"
 )
-_OLD: Final = "o"
-_OF_A_STORAGE: Final = re.compile(r"/(_graveler/|data/([os][0-9a-f]{16}/)?[0-9a-f]{32})")
-_FILE: Final = "file://"
-_ALIASES: Final = {"s3a": "s3", "s3n": "s3"}
-_LOCAL_HOST: Final = "localhost/"
-_NO_FILE: Final = frozenset({"", ".", ".."})
+_OLD = "o"
+_OF_A_STORAGE = re.compile(r"/(_graveler/|data/([os][0-9a-f]{16}/)?[0-9a-f]{32})")
+_FILE = "file://"
+_ALIASES = {"s3a": "s3", "s3n": "s3"}
+_LOCAL_HOST = "localhost/"
+_NO_FILE = frozenset({"", ".", ".."})
 
 _Inode = tuple[int, int]
 

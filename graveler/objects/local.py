@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from graveler.clock import Clock, IdSource, RandomIds, SystemClock, unix_us
 from graveler.errors import (
@@ -59,13 +59,13 @@ from graveler.process import Threads
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_TEMPORARY: Final = ".graveler-tmp"
-_ABANDONED_AFTER: Final = timedelta(days=1)  # and only without an owner, because a clock can jump
-_MAX_PART_BYTES: Final = 255
-_PUBLISH_TRIES: Final = 100
-_FLUSHERS: Final = 8
-_READING: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TEMPORARY = ".graveler-tmp"
+_ABANDONED_AFTER = timedelta(days=1)  # and only without an owner, because a clock can jump
+_MAX_PART_BYTES = 255
+_PUBLISH_TRIES = 100
+_FLUSHERS = 8
+_READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -20,8 +19,8 @@ from graveler.errors import (
 from graveler.privacy import PRIVATE_FOLDER, follow_group, open_file
 from graveler.process import NO_DESCRIPTOR, held_off
 
-_MOST_KNOWN: Final = 8
-_FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+_MOST_KNOWN = 8
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def inode_of(status: os.stat_result) -> str:

@@ -67,13 +67,13 @@ def _opened(
         scheme, rest = "file", str(Path(uri).absolute())
     match scheme:
         case "s3" | "s3a":
-            from graveler.objects.s3 import S3Store  # noqa: PLC0415 - loads boto3
-            from graveler.objects.s3_client import S3Settings  # noqa: PLC0415 - loads boto3
+            from graveler.objects.s3 import S3Store
+            from graveler.objects.s3_client import S3Settings
 
             settings = S3Settings.parse(options or {})
             return scheme, S3Store(uri, settings, clock=clock, ids=ids, no_progress_s=no_progress_s)
         case "file" | "linked":
-            from graveler.objects.local import LocalStore  # noqa: PLC0415 - needs POSIX locks
+            from graveler.objects.local import LocalStore
 
             _refuse(uri, options)
             return scheme, LocalStore(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -35,12 +35,12 @@ except ImportError as error:
     raise MissingDependencyError(f"S3 needs boto3 ({error}): pip install 'graveler[s3]'") from error
 
 
-_STORING: Final = frozenset({"put_object", "create_multipart_upload"})
-_EXPIRED: Final = frozenset(
+_STORING = frozenset({"put_object", "create_multipart_upload"})
+_EXPIRED = frozenset(
     {"ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "400"}
 )
 """The codes of expired credentials. A reply to HEAD has no body, and therefore the code 400."""
-_CONNECTIONS: Final = MOST_THREADS  # kept open. Further threads open their own
+_CONNECTIONS = MOST_THREADS  # kept open. Further threads open their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +217,14 @@ def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
     params["headers"].pop("Expect", None)
 
 
-_REPEAT: Final = "repeat"
-_WAIT: Final = "wait and repeat"
-_ROOM: Final = "free some space or raise the quota, and repeat"
-_RIGHTS: Final = (
+_REPEAT = "repeat"
+_WAIT = "wait and repeat"
+_ROOM = "free some space or raise the quota, and repeat"
+_RIGHTS = (
     "graveler reads, writes, lists and deletes objects: give these credentials s3:GetObject, "
     "s3:PutObject, s3:DeleteObject and s3:ListBucket, or use others"
 )
-_OTHER_STORE: Final = (
+_OTHER_STORE = (
     "graveler needs a store with conditional writes (If-None-Match, If-Match): use another"
 )
 
@@ -233,7 +233,7 @@ class PastTheEndError(InvalidInputError):
     """A range starts at or after the end of the object. Only the driver uses this error."""
 
 
-_CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
+_CODES: dict[str, tuple[type[GravelerError], str]] = {
     "NoSuchBucket": (NotFoundError, "create the bucket, or fix its name in the URI"),
     "NoSuchUpload": (
         RetryableError,
@@ -265,7 +265,7 @@ _CODES: Final[dict[str, tuple[type[GravelerError], str]]] = {
     "RequestTimeTooSkewed": (PermissionDeniedError, "set the clock of this host right"),
 }
 
-_STATUSES: Final[dict[int, tuple[type[GravelerError], str]]] = {
+_STATUSES: dict[int, tuple[type[GravelerError], str]] = {
     401: (PermissionDeniedError, _RIGHTS),
     403: (PermissionDeniedError, _RIGHTS),
     404: (ObjectNotFoundError, "nothing is there"),

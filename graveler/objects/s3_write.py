@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -24,10 +24,10 @@ from graveler.retries import Retrier
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-PART_BYTES: Final = 64 << 20
+PART_BYTES = 64 << 20
 """The size from which on a body is sent in parts, and the size of the first parts: 64 MiB."""
 
-_WRITE_ID: Final = "graveler-write"
+_WRITE_ID = "graveler-write"
 
 
 def part_bytes(number: int, first: int = PART_BYTES) -> int:

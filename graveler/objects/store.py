@@ -19,7 +19,7 @@ from datetime import datetime
 from errno import EACCES, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, ENOTEMPTY, EPERM
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Final, Self
+from typing import BinaryIO, ClassVar, Self
 
 from graveler.clock import unix_us
 from graveler.errors import (
@@ -29,8 +29,8 @@ from graveler.errors import (
     RetryableError,
 )
 
-_ETAG: Final = "etag:"
-_MTIME: Final = "mtime:"
+_ETAG = "etag:"
+_MTIME = "mtime:"
 
 Body = bytes | bytearray | memoryview | Path | BinaryIO
 """The body of an object: bytes, a file on disk, or an open binary stream (read to its end)."""
@@ -95,7 +95,7 @@ class Expected:
             raise PreconditionFailedError(f"{uri} is at {version}, not at {self.version}")
 
 
-ANYTHING: Final = Expected()
+ANYTHING = Expected()
 """Any state of the object is accepted."""
 
 
@@ -107,11 +107,11 @@ def version_of(info: ObjectInfo, like: str) -> str:
     return f"{_MTIME}{unix_us(info.mtime)}{inode}"
 
 
-MAX_KEY_BYTES: Final = 1024
+MAX_KEY_BYTES = 1024
 """Maximum length of a key in UTF-8: the limit of S3, including the prefix of the root."""
 
 
-_NO_NAMES: Final = frozenset({"", ".", ".."})
+_NO_NAMES = frozenset({"", ".", ".."})
 
 
 def _fault(key: str) -> str:
@@ -296,9 +296,7 @@ class ObjectStore(ABC):
         return
 
 
-_LASTING: Final = {
-    *(EACCES, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, ENOTEMPTY, EPERM, 0)
-}
+_LASTING = {*(EACCES, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, ENOTEMPTY, EPERM, 0)}
 """Errors of the operating system for which a repetition does not help."""
 
 
@@ -311,7 +309,7 @@ def local_failure(error: OSError, message: str) -> GravelerError:
     return InvalidInputError(message) if lasting else RetryableError(message)
 
 
-PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES = 1 << 20
 """The size of the pieces in which a driver copies a body: 1 MiB."""
 
 

@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 import xxhash
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-_BUFFER_BYTES: Final = 64 << 10
-_WITHOUT_LENGTH: Final = frozenset(
+_BUFFER_BYTES = 64 << 10
+_WITHOUT_LENGTH = frozenset(
     name for name in hashlib.algorithms_guaranteed if not name.startswith("shake")
 )
-_XXHASH: Final = frozenset({"xxh32", "xxh64", "xxh128", "xxh3_64", "xxh3_128"})
+_XXHASH = frozenset({"xxh32", "xxh64", "xxh128", "xxh3_64", "xxh3_128"})
 
 
-WRITTEN: Final = ("bytes that were written while it was read", "others")
+WRITTEN = ("bytes that were written while it was read", "others")
 """The found and the expected value of a file that another program has changed since it was opened."""
 
 
@@ -202,7 +202,7 @@ def verified_stream(stream: BinaryIO, verifier: Verifier) -> BinaryIO:
     return cast("BinaryIO", io.BufferedReader(_VerifiedBytes(stream, verifier), _BUFFER_BYTES))
 
 
-READ_AHEAD_BYTES: Final = 1 << 20
+READ_AHEAD_BYTES = 1 << 20
 """The minimum size of a fetch: a request costs as much as the transfer of a megabyte."""
 
 

@@ -8,7 +8,7 @@ process holds the turn.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from graveler.gates import Candidate, Gate, Verdict
 from graveler.model import Commit
@@ -20,7 +20,7 @@ from graveler.refs.pack_rule import PackRule, PackRules
 from graveler.refs.settings import GateRules
 from graveler.retries import retry
 
-_OVERTAKEN: Final = 3
+_OVERTAKEN = 3
 R = TypeVar("R")
 
 

@@ -85,7 +85,7 @@ class Landed:
         return self.commit or self.tip.head
 
 
-class LookAgain(Exception):  # noqa: N818 - no error: a signal to `land`
+class LookAgain(Exception):
     """A build reports that the branch has moved; the attempt counts as a lost race."""
 
 
@@ -122,7 +122,7 @@ def tip_of(stores: Stores, seen: Look, *, fence: str = "") -> Tip:
     return Tip(seen.record, seen.predicate, head, seen.rules)
 
 
-def make_commit(  # noqa: PLR0913 - the parts of a commit
+def make_commit(
     stores: Stores,
     *,
     tree: str,
@@ -259,7 +259,7 @@ def announce(stores: Stores, name: str, head: Commit, commit: Commit) -> None:
         stores.observer(stores, name, commit)
 
 
-def land(  # noqa: PLR0913 - one call per way to move a branch
+def land(
     stores: Stores,
     name: str,
     action: str,

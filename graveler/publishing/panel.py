@@ -214,7 +214,7 @@ class Panel:
         """
         began = time.perf_counter()
         if gate.has_own_process:
-            from graveler.gates.isolation import process  # noqa: PLC0415 - few gates need it
+            from graveler.gates.isolation import process
 
             answer = process.ask_in_process(gate, candidate)
         else:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Any
 
 from graveler.committed import StagedChange
 from graveler.committed.diff import diff
@@ -31,20 +31,20 @@ from graveler.reads.stores import Stores
 from graveler.refs import outside
 from graveler.values import decode_entry
 
-TABLES: Final = "graveler.tables"
+TABLES = "graveler.tables"
 """Metadata of a commit: the tables that it writes, as JSON; for each, hashes of what its entries keep."""
-_FOREIGN: Final = ""
+_FOREIGN = ""
 """In place of a hash: Parquet files of other programs."""
-_OVERWRITTEN: Final = "="
+_OVERWRITTEN = "="
 """Beside the hashes: the commit overwrites the folder."""
-_OVERWRITES: Final = schemas.OVERWRITES.encode()
-_PARQUET: Final = b".parquet"
-_MOST: Final = METADATA_BYTES // 2
-_NEAR: Final = 100
-_FOLDERS: Final = 64
-_FOOTERS: Final = 16
-_SHOWN: Final = 5
-_KEPT: Final = 1_000
+_OVERWRITES = schemas.OVERWRITES.encode()
+_PARQUET = b".parquet"
+_MOST = METADATA_BYTES // 2
+_NEAR = 100
+_FOLDERS = 64
+_FOOTERS = 16
+_SHOWN = 5
+_KEPT = 1_000
 
 Tables = Mapping[str, Collection[str]]
 """Tables by folder, each with the hashes of what its entries keep."""

@@ -9,17 +9,17 @@ import gzip
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from graveler.errors import InvalidInputError
 
-_FLOOR_BYTES: Final = 64 << 20
-_TIMES: Final = 100
-_LINE_CHARACTERS: Final = 1 << 20
-_ROW_CHARACTERS: Final = 4 << 20
-_JSON_BYTES: Final = 32 << 20
-_BATCH_ROWS: Final = 500
-_VALUE_BYTES: Final = 8
+_FLOOR_BYTES = 64 << 20
+_TIMES = 100
+_LINE_CHARACTERS = 1 << 20
+_ROW_CHARACTERS = 4 << 20
+_JSON_BYTES = 32 << 20
+_BATCH_ROWS = 500
+_VALUE_BYTES = 8
 
 
 def check_expanded(name: str, expanded: int, size: int) -> None:
@@ -96,8 +96,8 @@ def parquet_batches(
 
 def _decoded(batch: Any, name: str, size: int) -> Any:
     """Return a batch without dictionaries, whose values are counted before they are repeated."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
-    import pyarrow.compute  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.compute
 
     columns = []
     for column in batch.columns:

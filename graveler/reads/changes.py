@@ -14,7 +14,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
 
 from graveler.committed import EMPTY_METARANGE, get
 from graveler.committed.diff import diff, same_content
@@ -26,7 +25,7 @@ from graveler.reads.stores import Stores
 from graveler.refs import log, walk
 from graveler.values import deferred_entry
 
-_FAR: Final = 2_000
+_FAR = 2_000
 
 
 def change_of(

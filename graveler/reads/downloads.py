@@ -10,7 +10,7 @@ from hmac import compare_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, NamedTuple
 from unicodedata import normalize
 
 from graveler.errors import (
@@ -31,17 +31,17 @@ from graveler.reads.folders import Links, OwnFiles, Pattern, Place, missing_from
 from graveler.reads.listing import Scan, first_key
 from graveler.values import decode_entry
 
-PIECE_BYTES: Final = 8 << 20
+PIECE_BYTES = 8 << 20
 """The size of the pieces in which a file is read: 8 MiB."""
 
-_WINDOW: Final = 1_000
-_SHOWN: Final = 5
-_PROBE: Final = "\N{LATIN CAPITAL LETTER A WITH DIAERESIS}"
-MOST_FAULTS: Final = 100
+_WINDOW = 1_000
+_SHOWN = 5
+_PROBE = "\N{LATIN CAPITAL LETTER A WITH DIAERESIS}"
+MOST_FAULTS = 100
 """The number of failed files after which a call for many files ends."""
 
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_BLOCKED: Final = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_BLOCKED = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class _Done(NamedTuple):
     fault: Exception | None = None
 
 
-def download(  # noqa: PLR0913 - one call
+def download(
     source: Source,
     root: Path,
     *,

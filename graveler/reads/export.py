@@ -7,7 +7,6 @@ file may be copied again. Each file exists whole or not at all.
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
 
 from graveler.arguments import expand_home
 from graveler.errors import InvalidInputError, ObjectNotFoundError, StateError
@@ -19,9 +18,9 @@ from graveler.reads.folders import Pattern, lake_files
 from graveler.reads.stores import FileStores, Stores
 from graveler.records import FORMAT, Fields, decode_json, encode_json
 
-RECORD: Final = "_SUCCESS"
+RECORD = "_SUCCESS"
 """Key of the record."""
-BEGUN: Final = ".graveler-export"
+BEGUN = ".graveler-export"
 """Key of the record of an export that has not ended."""
 
 

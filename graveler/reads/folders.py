@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from graveler.config import CONFIG_NAME, is_environment_lake, load_config
@@ -24,12 +24,12 @@ from graveler.objects.address import AddressBook
 from graveler.objects.store import local_failure
 from graveler.reads.stores import Stores
 
-_PART: Final = ".graveler-part-"
-_MOST_KNOWN: Final = 10_000
-_LOCAL: Final = "file://"
-_DESCRIPTORS: Final = re.compile(r"/proc/([0-9]+)(?:/task/[0-9]+)?/fd")
-_MOST_LINKS: Final = 40  # as Linux follows
-_numbers: Final = count(1)
+_PART = ".graveler-part-"
+_MOST_KNOWN = 10_000
+_LOCAL = "file://"
+_DESCRIPTORS = re.compile(r"/proc/([0-9]+)(?:/task/[0-9]+)?/fd")
+_MOST_LINKS = 40  # as Linux follows
+_numbers = count(1)
 _T = TypeVar("_T")
 
 

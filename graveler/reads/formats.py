@@ -1,16 +1,15 @@
 """Table formats that `read` and `write` refuse, with the advice for each."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from graveler.errors import InvalidInputError
 
-_GATEWAY: Final = (
+_GATEWAY = (
     "a Delta table is its log and the files that the log names. Read and write it through the gateway, as "
     "delta.`webhdfs://…/repository/branch/path`, and commit the branch; this was tried with PySpark 4.1.1 "
     "and io.delta:delta-spark_4.1_2.13:4.1.0, and on PySpark 4.3.0 that jar reads no table"
 )
-_REFUSED: Final[Mapping[str, str]] = {
+_REFUSED: Mapping[str, str] = {
     "delta": _GATEWAY,
     "iceberg": (
         "the metadata of an Iceberg table holds the full addresses of its files, so it is valid for the "
@@ -23,7 +22,7 @@ _REFUSED: Final[Mapping[str, str]] = {
 }
 
 
-def check_format(path: str, format: str) -> None:  # noqa: A002 - Spark's own word
+def check_format(path: str, format: str) -> None:
     """Refuse a table format, in which a table is more than its files.
 
     Raises:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from operator import eq
-from typing import Final, Self, overload
+from typing import Self, overload
 
 from graveler.model import Entry
 from graveler.values import deferred_entry, deferred_rows
 
-_AT_ONCE: Final = 4_096
+_AT_ONCE = 4_096
 
 
 class FoundEntries(Sequence[Entry | None]):

@@ -9,7 +9,7 @@ from itertools import islice
 from struct import Struct
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from graveler.committed.flat import Run
 from graveler.model import Entry, Prefix
@@ -17,7 +17,7 @@ from graveler.names import path_key
 from graveler.values import deferred_entries, deferred_entry, staged_value
 
 Row = tuple[bytes, bytes]
-_ROWS: Final = 1_024
+_ROWS = 1_024
 
 
 class Scan:
@@ -130,9 +130,9 @@ def list_entries(
             break
 
 
-_IN_MEMORY_BYTES: Final = 8 << 20
-_BLOCK_BYTES: Final = 64 << 10
-_LENGTHS: Final = Struct(">II")
+_IN_MEMORY_BYTES = 8 << 20
+_BLOCK_BYTES = 64 << 10
+_LENGTHS = Struct(">II")
 
 
 class Spool:
@@ -146,7 +146,7 @@ class Spool:
     """
 
     def __init__(self, *, in_memory_bytes: int = _IN_MEMORY_BYTES) -> None:
-        self._file = SpooledTemporaryFile(max_size=in_memory_bytes)  # noqa: SIM115 - see __exit__
+        self._file = SpooledTemporaryFile(max_size=in_memory_bytes)
         self._firsts: list[bytes] = []
         self._ends: list[int] = []
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Final
 from urllib.parse import unquote
 
 from graveler.committed.units import log_of
@@ -16,9 +15,9 @@ from graveler.reads.ports import View
 Files = Sequence[tuple[str, Entry]]
 """Entries of a table, each with its path relative to the table."""
 
-NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The value of a partition of nulls, in a path."""
-_HIDDEN: Final = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
+_HIDDEN = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
 
 
 def value_folders(relative: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import PurePath
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from graveler.arguments import PathText, each, path_text
 from graveler.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
@@ -12,8 +12,8 @@ from graveler.names import path_key
 from graveler.parallel import Bounds, in_order
 from graveler.values import decode_entry
 
-_AHEAD: Final = 4
-_SHOWN: Final = 5
+_AHEAD = 4
+_SHOWN = 5
 Missing = Literal["error", "skip"]
 Find = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 """Returns the value record of each key in one version of a tree, or None if it is missing."""

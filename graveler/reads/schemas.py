@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Context, Decimal, InvalidOperation
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any
 
 from graveler.model import Entry
 from graveler.objects.verified import RangedFile
@@ -20,35 +20,35 @@ from graveler.reads.partitions import value_folders
 from graveler.reads.stores import FilePlaces
 from graveler.values import decode_entry
 
-SCHEMA: Final = "graveler.schema"
+SCHEMA = "graveler.schema"
 """Name in an entry's metadata: the columns of the file, as Spark's JSON."""
-OVERWRITES: Final = "graveler.overwrites"
+OVERWRITES = "graveler.overwrites"
 """Name in an entry's metadata: the write replaces the whole table, or the folder of the file alone."""
-WHOLE: Final = "table"
-PARTITIONS: Final = "graveler.partitions"
+WHOLE = "table"
+PARTITIONS = "graveler.partitions"
 """Name in an entry's metadata: the partition columns of the write, as Spark's JSON."""
 
-_NULLS: Final = ("nullable", "containsNull", "valueContainsNull")
-_INSIDE: Final = {"struct": (), "array": ("elementType",), "map": ("keyType", "valueType")}
-_DECIMAL: Final = re.compile(r"decimal\(([0-9]+),(-?[0-9]+)\)")
-_DIGITS: Final = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+_NULLS = ("nullable", "containsNull", "valueContainsNull")
+_INSIDE = {"struct": (), "array": ("elementType",), "map": ("keyType", "valueType")}
+_DECIMAL = re.compile(r"decimal\(([0-9]+),(-?[0-9]+)\)")
+_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 """Digits of the whole numbers, from the smallest type: a file has no type below that of 10 digits."""
-_TEXT: Final = ("string", "binary", "")
-_BITS: Final = {"byte": 7, "short": 15, "integer": 31, "long": 63}
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-NUMBER: Final = re.compile(
+_TEXT = ("string", "binary", "")
+_BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+NUMBER = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)|nan", re.IGNORECASE
 )
 """A number in a path."""
-_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
-_IN_DOUBLE: Final = {"byte", "short", "integer", "float", "double"}
-_TOO_MANY: Final = 39
-MARK: Final = b"graveler."
+_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_IN_DOUBLE = {"byte", "short", "integer", "float", "double"}
+_TOO_MANY = 39
+MARK = b"graveler."
 """Bytes of every entry that keeps columns or partition columns."""
-_NAMES: Final = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 """Name in the metadata of a Parquet file: the columns, as Spark wrote them."""
-_ARROW: Final = dict(
+_ARROW = dict(
     pair.split(":")
     for pair in [
         "bool:boolean",
@@ -174,7 +174,7 @@ def _moment_of(value: str) -> datetime:
     return datetime.fromisoformat(value)
 
 
-_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+_READERS: Mapping[str, Callable[[str], object]] = {
     "boolean": _boolean_of,
     "float": number_of,
     "double": number_of,
@@ -273,7 +273,7 @@ def folders_of(path: str) -> list[str]:
 
 def parquet_file(stores: FilePlaces, entry: Entry) -> Any:
     """Return a ``pyarrow.parquet.ParquetFile`` of an entry; its footer is read."""
-    from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - heavy: only where it is used
+    from pyarrow.parquet import ParquetFile
 
     return ParquetFile(RangedFile(entry.size, partial(read_range, stores, entry)))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from graveler.committed import RangeStore, verify_range
 from graveler.errors import (
@@ -24,12 +24,12 @@ from graveler.values import decode_entry, entry_identity, value_identity
 Depth = Literal["none", "exist", "checksum"]
 """The depth of the check of an object: none, its presence and size, or its bytes."""
 
-RANGE: Final = "range"
-OBJECT: Final = "object"
+RANGE = "range"
+OBJECT = "object"
 """The kinds of findings."""
 
-MARK_BYTES: Final = 16
-_CHUNK: Final = 1_000
+MARK_BYTES = 16
+_CHUNK = 1_000
 
 
 class Finding(NamedTuple):

@@ -8,7 +8,7 @@ alternating pieces, value and gap, and takes every second piece.
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any
 
 from graveler.committed.flat import Run
 from graveler.errors import CorruptionError, MissingDependencyError
@@ -24,7 +24,7 @@ except ImportError as error:
         "a table of entries needs pyarrow: install it, or graveler with its extra 'arrow'"
     ) from error
 
-SCHEMA: Final = pa.schema(
+SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
         pa.field("address", pa.string(), nullable=False),
@@ -39,15 +39,13 @@ SCHEMA: Final = pa.schema(
 )
 """The schema of every table: the fields of `Entry`."""
 
-_BEFORE: Final = np.dtype(
-    [("identity", "u1"), ("id", f"V{RECORD_ID_BYTES}"), ("length", "u1", (3,))]
-)
+_BEFORE = np.dtype([("identity", "u1"), ("id", f"V{RECORD_ID_BYTES}"), ("length", "u1", (3,))])
 """Maximum size of the part before an entry's data: its identity, and the length of the data."""
-_SHORTEST: Final = 2 + RECORD_ID_BYTES
-_CONTINUED: Final = 0x80
-_ASCII: Final = 0x80
+_SHORTEST = 2 + RECORD_ID_BYTES
+_CONTINUED = 0x80
+_ASCII = 0x80
 """The upper bound of ASCII bytes."""
-_HEADER: Final = np.dtype(
+_HEADER = np.dtype(
     [
         ("flags", "u1"),
         ("lengths", "<u2", (4,)),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from glob import escape, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from graveler.arguments import (
     PathText,
@@ -67,8 +67,8 @@ from graveler.values import (
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
-_ATTEMPTS: Final = 100
-_ID_LENGTH: Final = 64
+_ATTEMPTS = 100
+_ID_LENGTH = 64
 _T = TypeVar("_T")
 
 
@@ -200,7 +200,7 @@ class View(RefLike):
             MissingDependencyError: pyarrow is not installed.
         """
         with held_off:  # a child would wait forever for an import by a thread of its parent
-            from graveler.reads import table  # noqa: PLC0415 - it needs pyarrow
+            from graveler.reads import table
 
         first = first_key(prefix_text(prefix, "prefix"))
         return table.reader(self._snapshot(first, first), first)
@@ -305,8 +305,8 @@ class View(RefLike):
                 one of the lake's own files. The others are written.
             StorageFullError: The local disk is full.
         """
-        from graveler.reads.downloads import Source, download  # noqa: PLC0415 - few processes do
-        from graveler.reads.folders import Pattern, lake_files  # noqa: PLC0415
+        from graveler.reads.downloads import Source, download
+        from graveler.reads.folders import Pattern, lake_files
 
         prefix = prefix_text(prefix, "prefix").rstrip("/")
         start = f"{prefix}/" if prefix else ""

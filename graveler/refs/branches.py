@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.clock import IdSource
 from graveler.errors import (
@@ -27,11 +27,11 @@ from graveler.process import refuse_writes
 from graveler.records import Fields, decode_json, encode_json, read_key
 from graveler.refs.moves import Moves
 
-_PREFIX: Final = b"branch/"
-_OF_RUNS: Final = b"branch/~"
-_SEALED_ORDER: Final = "oldest-first"
-_TRIES: Final = 3
-_REMEMBERED: Final = 1_000
+_PREFIX = b"branch/"
+_OF_RUNS = b"branch/~"
+_SEALED_ORDER = "oldest-first"
+_TRIES = 3
+_REMEMBERED = 1_000
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick", "pack"})
 
 

@@ -18,7 +18,6 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import islice
 from threading import RLock
-from typing import Final
 
 from graveler.clock import from_unix_us, unix_us
 from graveler.errors import (
@@ -36,9 +35,9 @@ from graveler.process import watch
 from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.values import framed_list, framed_number, framed_pairs, framed_text
 
-_PREFIX: Final = b"commit/"
-_CACHED: Final = 10_000
-_SHORTEST_PREFIX: Final = 4
+_PREFIX = b"commit/"
+_CACHED = 10_000
+_SHORTEST_PREFIX = 4
 
 
 def commit_id(
@@ -167,7 +166,7 @@ class Commits:
             )
         return self.get(ids[0]) if ids else None
 
-    def add(  # noqa: PLR0913 - the fields of a commit
+    def add(
         self,
         *,
         metarange: str,
@@ -221,11 +220,11 @@ class Commits:
         return commit
 
 
-MISSING: Final = "missing"
+MISSING = "missing"
 """Stands for a mark in the record of a commit whose tree a check found incomplete."""
 
-_EXPIRED_PREFIX: Final = b"commit/"
-_ATTEMPTS: Final = 20
+_EXPIRED_PREFIX = b"commit/"
+_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)

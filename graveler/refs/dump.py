@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.model import Commit
@@ -22,9 +22,9 @@ from graveler.refs.commits import Expired, encode_commit, id_of, read_commit, re
 from graveler.refs.refs import Refs
 from graveler.refs.settings import read_actions, read_gate_rules
 
-_KIND: Final = "graveler refs"
-_MARK: Final = f'"kind":"{_KIND}"'.encode()
-_END: Final = b'{"end":'
+_KIND = "graveler refs"
+_MARK = f'"kind":"{_KIND}"'.encode()
+_END = b'{"end":'
 
 
 @dataclass(frozen=True, slots=True)

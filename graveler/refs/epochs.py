@@ -6,15 +6,14 @@ has not changed and no sweep is running, every later sweep sees the new name.
 """
 
 from dataclasses import asdict, dataclass, replace
-from typing import Final
 
 from graveler.clock import Clock, IdSource
 from graveler.kv.record_store import Place, RecordStore
 from graveler.kv.store import ABSENT, KVStore
 from graveler.records import FORMAT, Fields, decode_json, encode_json
 
-_KEY: Final = b"epoch"
-_WHAT: Final = "epoch of sweeps"
+_KEY = b"epoch"
+_WHAT = "epoch of sweeps"
 
 
 @dataclass(frozen=True, slots=True)

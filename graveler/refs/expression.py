@@ -9,7 +9,6 @@ branch, ``@{N}`` is its commit N moves ago, and ``@{2013-01-01T05:00Z}`` its com
 
 import re
 from datetime import datetime
-from typing import Final
 
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.kv.record_store import Place, Version
@@ -17,16 +16,16 @@ from graveler.model import Commit
 from graveler.refs.reflog import as_of, moves_ago
 from graveler.refs.refs import Refs
 
-_EXPRESSION: Final = re.compile(
+_EXPRESSION = re.compile(
     r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:(@)|(?:@\{([^{}]{1,40})\})?((?:[~^][0-9]{0,7})*))"
 )
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_NUMBER: Final = re.compile(r"[0-9]{1,7}")
-_MODIFIER: Final = re.compile(r"([~^])([0-9]*)")
-_FULL_ID: Final = re.compile(r"[0-9a-f]{64}")
-_PREFIX: Final = re.compile(r"[0-9a-f]{4,63}")
-_MOST_STEPS: Final = 1_000_000
-_HISTORY: Final = re.compile(r"[0-9a-f]{4,64}|.*[~^@].*", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NUMBER = re.compile(r"[0-9]{1,7}")
+_MODIFIER = re.compile(r"([~^])([0-9]*)")
+_FULL_ID = re.compile(r"[0-9a-f]{64}")
+_PREFIX = re.compile(r"[0-9a-f]{4,63}")
+_MOST_STEPS = 1_000_000
+_HISTORY = re.compile(r"[0-9a-f]{4,64}|.*[~^@].*", re.DOTALL)
 """Expressions of commits that may be expired: those that go back in history, or that contain a
 commit id. Branches and tags keep the trees of their commits, except those that were accepted as lost."""
 

@@ -30,7 +30,7 @@ def move(
     return moved(refs, name, change, action=action, landed=landed).record
 
 
-def moved(  # noqa: PLR0913 - how to read, change and settle
+def moved(
     refs: Refs,
     name: str,
     change: Callable[[BranchRecord], BranchRecord],

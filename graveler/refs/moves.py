@@ -20,7 +20,6 @@ Every 50th deletion or line removes older ones.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
 
 from graveler.clock import Clock, IdSource, unix_us
 from graveler.config import default_committer
@@ -30,17 +29,17 @@ from graveler.model import BranchRecord, Move
 from graveler.names import is_of_run
 from graveler.records import Fields, decode_json, encode_json, read_key
 
-DELETED: Final = "delete"
-_KEPT: Final = 8
-_TAG: Final = "tag:"
-_LAST: Final = "deleted."
-_FIRST_NUMBER: Final = 99_999_999
-_LIVES_KEPT: Final = 100
-_LINES_KEPT: Final = 200
-_TRIMMED_EVERY: Final = 50
-_BIRTH: Final = re.compile(r"([0-9]{8})-.+")
-_LIFE: Final = re.compile(r"[^/]+/([^/]*)/deleted\.([0-9]{1,12})\.[0-9]{1,12}")
-_LINE: Final = re.compile(r"tag:([^/]+)/([0-9]{1,12})-.*")
+DELETED = "delete"
+_KEPT = 8
+_TAG = "tag:"
+_LAST = "deleted."
+_FIRST_NUMBER = 99_999_999
+_LIVES_KEPT = 100
+_LINES_KEPT = 200
+_TRIMMED_EVERY = 50
+_BIRTH = re.compile(r"([0-9]{8})-.+")
+_LIFE = re.compile(r"[^/]+/([^/]*)/deleted\.([0-9]{1,12})\.[0-9]{1,12}")
+_LINE = re.compile(r"tag:([^/]+)/([0-9]{1,12})-.*")
 
 
 @dataclass(frozen=True, slots=True)

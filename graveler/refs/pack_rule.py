@@ -7,13 +7,13 @@ the same round trip as the branch that they move.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any
 
 from graveler.kv.record_store import Place, Version
 from graveler.records import Fields
 from graveler.refs.settings import Setting, Settings
 
-AFTER: Final = 100
+AFTER = 100
 """The default: more than twice the number that appends leave in the worst of six workloads."""
 
 
@@ -51,9 +51,7 @@ def _read(fields: Fields) -> PackRule:
     return PackRule(fields.number("after"), fields.texts("branches"))
 
 
-PACKING: Final = Setting(
-    "packing", "rule of packing", default=PackRule(), encode=_encode, read=_read
-)
+PACKING = Setting("packing", "rule of packing", default=PackRule(), encode=_encode, read=_read)
 
 
 class PackRules:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Final, Self
+from typing import Self
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import (
@@ -130,10 +130,10 @@ def _commit_id(name: str, raw: bytes) -> str:
     raise CorruptionError(f"tag {name!r} names no commit: {raw[:80]!r}")
 
 
-_PATIENCE_S: Final = 10.0
-_BUSY: Final = timedelta(seconds=10)
+_PATIENCE_S = 10.0
+_BUSY = timedelta(seconds=10)
 """The time for which a branch counts as busy after a lost race."""
-_MOST_LEFT: Final = 64
+_MOST_LEFT = 64
 """The most branches whose last move by this process is kept."""
 
 

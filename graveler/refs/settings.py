@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from graveler.clock import Clock, IdSource
 from graveler.errors import InvalidInputError, ProtectedBranchError
@@ -107,14 +107,14 @@ class Settings:
         return encode_json({**setting.encode(value), "nonce": self._ids.unique()})
 
 
-ACTIONS: Final = ("write", "commit", "merge", "revert", "reset", "delete")
+ACTIONS = ("write", "commit", "merge", "revert", "reset", "delete")
 """The actions that a rule can forbid: staging writes, committing them, merging and publishing runs
 into the branch, revert and cherry-pick, hard reset and undo, deleting the branch."""
 
-USUAL: Final = ("write", "commit", "reset", "delete")
+USUAL = ("write", "commit", "reset", "delete")
 """The actions forbidden by default: the branch moves only by merges, reverts and cherry-picks."""
 
-_INSTEAD: Final = {
+_INSTEAD = {
     "write": "write to another branch and merge it",
     "commit": "commit on another branch and merge it",
     "merge": "merge into another branch",
@@ -254,9 +254,7 @@ def _read(fields: Fields) -> Rules:
     return Rules(forbidden, frozenset(fields.texts("judged", ())))
 
 
-PROTECTION: Final = Setting(
-    "protection", "protection rules", default=Rules(), encode=_encode, read=_read
-)
+PROTECTION = Setting("protection", "protection rules", default=Rules(), encode=_encode, read=_read)
 
 
 GateRules = Mapping[str, list[dict[str, Any]]]
@@ -273,14 +271,14 @@ def read_gate_rules(stored: Fields) -> GateRules:
     return rules
 
 
-REQUIRED_GATES: Final[Setting[GateRules]] = Setting(
+REQUIRED_GATES: Setting[GateRules] = Setting(
     "gates",
     "required gates",
     default={},
     encode=lambda rules: {"patterns": dict(rules)},
     read=lambda fields: read_gate_rules(fields.record("patterns")),
 )
-LINK_PLACES: Final[Setting[list[str]]] = Setting(
+LINK_PLACES: Setting[list[str]] = Setting(
     "links",
     "declared places of links",
     default=[],
@@ -289,7 +287,7 @@ LINK_PLACES: Final[Setting[list[str]]] = Setting(
 )
 
 
-UNSOUND: Final = Setting(
+UNSOUND = Setting(
     "unsound",
     "result of the last check",
     default=False,
@@ -299,7 +297,7 @@ UNSOUND: Final = Setting(
 """Whether trees were found incomplete, and no complete check since then found the rest sound."""
 
 
-LINK_CHANGES: Final[Setting[Mapping[str, int]]] = Setting(
+LINK_CHANGES: Setting[Mapping[str, int]] = Setting(
     "link-changes",
     "accepted changes of linked files",
     default={},

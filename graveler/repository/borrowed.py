@@ -15,7 +15,7 @@ list the objects that it deletes. If it is over, the store shows which objects a
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -35,12 +35,12 @@ from graveler.retries import backoff
 from graveler.staging import HOLD
 from graveler.values import entry_address, stage_entry, staged_epoch, staged_value
 
-CONDEMNED: Final = "data"
-SPARED: Final = "spared"
+CONDEMNED = "data"
+SPARED = "spared"
 """The kinds of a mark's pages: the files that it condemned, and those that its sweep spares."""
 
-_ATTEMPTS: Final = 100
-_SHOWN: Final = 5
+_ATTEMPTS = 100
+_SHOWN = 5
 
 
 class Row(NamedTuple):

@@ -177,7 +177,7 @@ class Branch(View, BranchLike):
         terms = self._terms(content_type, metadata, replace, threads, progress)
         return uploads.put_many(self.repository, lambda: self._writes, items, terms)
 
-    def upload(  # noqa: PLR0913 - the choices of a mirror
+    def upload(
         self,
         folder: str | Path,
         prefix: PathText = "",
@@ -371,7 +371,7 @@ class Branch(View, BranchLike):
             PermissionDeniedError: A file is in no declared place.
             MissingDependencyError: Parquet and ORC need pyarrow.
         """
-        from graveler.repository.imports import import_files, source_text  # noqa: PLC0415 - here
+        from graveler.repository.imports import import_files, source_text
 
         prefix, below = prefix_text(prefix, "prefix"), text(below, "below", empty=True)
         flag(replace, "replace"), flag(verify, "verify")

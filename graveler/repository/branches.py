@@ -1,7 +1,6 @@
 """Creating, deleting and resetting branches, undo, and restoring deleted tags."""
 
 from dataclasses import replace
-from typing import Final
 
 from graveler.errors import (
     AlreadyExistsError,
@@ -21,8 +20,8 @@ from graveler.refs.settings import PROTECTION
 from graveler.repository import unfinished
 from graveler.repository.origins import refuse_removed, refuse_unpublished
 
-_RESET: Final = "reset"
-_UNDO: Final = "undo"
+_RESET = "reset"
+_UNDO = "undo"
 
 
 def create_branch(

@@ -14,7 +14,6 @@ A bundle can also be put *beneath* the live token. Then the writes there count a
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
 
 from graveler.errors import OutcomeUnknownError, StateError
 from graveler.model import BranchRecord
@@ -26,7 +25,7 @@ from graveler.repository.borrowed import Hold, Row, confirm, holding
 from graveler.repository.writes import CHUNK, StagedWrites
 from graveler.values import staged_value
 
-_MOST_SEALED: Final = 63
+_MOST_SEALED = 63
 """The maximum number of sealed tokens after a bundle. A commit seals one more and contains all."""
 
 

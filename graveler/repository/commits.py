@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Final
 
 from graveler.committed import (
     EMPTY_METARANGE,
@@ -64,9 +63,9 @@ Sift = Callable[[Iterator[StagedChange]], Iterator[StagedChange]]
 """Yields those of the staged changes that the commit shall have. Before it ends, it stores the others
 elsewhere: their rows are dropped with the tokens. It may run again for a part of the changes."""
 
-_ATTEMPTS: Final = 200
-_LOOKED_BACK: Final = 1_000
-MOST_SEALED: Final = 64
+_ATTEMPTS = 200
+_LOOKED_BACK = 1_000
+MOST_SEALED = 64
 """The maximum number of sealed tokens of a branch. A committer at this limit commits them first."""
 
 
@@ -181,7 +180,7 @@ class _Order:
     staged: tuple[Staged, ...] = ()
 
 
-def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
+def commit(
     stores: Stores,
     name: str,
     spec: CommitSpec,

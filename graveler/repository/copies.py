@@ -6,7 +6,7 @@ only staged are looked up in the store, like those of a link.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.committed import get
 from graveler.errors import InvalidInputError, ObjectNotFoundError
@@ -24,9 +24,9 @@ from graveler.repository.writes import StagedWrites
 from graveler.staging import combine
 from graveler.values import TOMBSTONE, decode_entry, stage_value, staged_value
 
-CHUNK: Final = 5_000
+CHUNK = 5_000
 """The number of files that are handled together."""
-_BEHIND: Final = b"\xff"
+_BEHIND = b"\xff"
 """A byte that no path has. A key that begins with it is after all paths."""
 
 

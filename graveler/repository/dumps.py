@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from graveler.committed import RangeStore
 from graveler.errors import (
@@ -29,7 +29,7 @@ from graveler.refs.settings import Setting
 from graveler.repository.branches import first_base
 from graveler.repository.wholeness import Wholeness, check_commits, record_missing
 
-_RESTORE: Final = "restore"
+_RESTORE = "restore"
 
 Follows = Callable[[str, str], bool]
 """Returns whether a branch at the first commit may be moved to the second one."""
@@ -39,8 +39,8 @@ def _never(_head: str, _new: str) -> bool:
     return False
 
 
-_CHUNK: Final = 1_000
-_SHOWN: Final = 5
+_CHUNK = 1_000
+_SHOWN = 5
 
 
 def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting[Any]]) -> Contents:

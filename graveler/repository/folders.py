@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
-from typing import BinaryIO, Final, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from graveler.committed import EMPTY_METARANGE
 from graveler.committed.claims import claims_of
@@ -32,11 +32,11 @@ from graveler.repository.source_file import SourceError, SourceFile
 from graveler.repository.uploads import PART_BYTES, Chunks, Terms
 from graveler.repository.writes import StagedWrites, stored
 
-_LOOK_UP: Final = 1_000
-_WINDOW: Final = 1_000
-_SHOWN: Final = 100
-_TRIES: Final = 3
-_AGAIN: Final = "upload again to go on, what is there is skipped"
+_LOOK_UP = 1_000
+_WINDOW = 1_000
+_SHOWN = 100
+_TRIES = 3
+_AGAIN = "upload again to go on, what is there is skipped"
 
 
 @dataclass(frozen=True, slots=True)

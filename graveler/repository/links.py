@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import islice
 from os.path import commonprefix
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.arguments import check_entry, path_text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
@@ -191,10 +191,10 @@ def _seen(entry: Entry, infos: Mapping[str, tuple[ObjectInfo, str]], *, sized: b
     )
 
 
-AT_A_TIME: Final = 32
+AT_A_TIME = 32
 """Concurrent requests for single objects."""
 
-_PAGE: Final = 1_000
+_PAGE = 1_000
 
 
 def look_up(store: ObjectStore, keys: Iterable[str]) -> dict[str, ObjectInfo]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from graveler.arguments import BranchLike, RefLike, branch_text, commit_texts, ref_text
 from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Merged, RawConflict
@@ -28,10 +27,10 @@ from graveler.repository.reconciliation import Reconciliation, Trees, trees_of
 from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
 from graveler.telemetry import MERGE
 
-_SHOWN: Final = 5
-_MERGED: Final = "merged"
+_SHOWN = 5
+_MERGED = "merged"
 """The writer of claims of merges of branches that are not a run's."""
-WHOLE: Final = "graveler.whole"
+WHOLE = "graveler.whole"
 """Metadata of a merge commit: tables that a strategy settled as a whole, by log, at most five."""
 
 
@@ -70,7 +69,7 @@ def merge_spec(
     return source, into, CommitSpec(words, check_caller_pairs("merge", metadata), committer)
 
 
-def merge_trees(  # noqa: PLR0913 - three trees and how to settle them
+def merge_trees(
     stores: Stores,
     *,
     base: str | Bases,
@@ -132,7 +131,7 @@ def merge_start(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
     return None if [base.id for base in bases.best] == [source.id] else bases
 
 
-def build_merge(  # noqa: PLR0913 - two commits, how to join them, and by what
+def build_merge(
     stores: Stores,
     *,
     source: Commit,

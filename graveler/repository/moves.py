@@ -8,7 +8,6 @@ because it is repeated if its token is sealed.
 """
 
 from itertools import takewhile
-from typing import Final
 
 from graveler.committed.diff import diff
 from graveler.errors import ThrottledError
@@ -22,7 +21,7 @@ from graveler.repository.copies import CHUNK, Place, Reading, nothing_at, reloca
 from graveler.repository.writes import StagedWrites
 from graveler.values import TOMBSTONE
 
-_ATTEMPTS: Final = 20
+_ATTEMPTS = 20
 
 
 def move(stores: Stores, writes: StagedWrites, place: Place) -> int:

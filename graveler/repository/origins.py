@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
-from typing import Final
 
 from graveler.errors import InvalidInputError, NotFoundError, RunStateError
 from graveler.kv.store import MAX_KEYS
@@ -13,7 +12,7 @@ from graveler.process import batches
 from graveler.reads.stores import Stores
 from graveler.refs import is_ancestor, line_outside, moves_ago
 
-_OF_BRANCH: Final = frozenset(
+_OF_BRANCH = frozenset(
     f"graveler.{name}" for name in ("target", "caught-up", "taken-off", "quarantine")
 )
 

@@ -8,7 +8,6 @@ number, their size and the sum of their ids are compared before the commit is wr
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from graveler.committed import Backlog, Packed, Packer, backlog, badly_cut
 from graveler.committed.metarange import read
@@ -19,19 +18,19 @@ from graveler.reads.stores import Stores
 from graveler.refs import resolve_to_read
 from graveler.refs.pack_rule import PackRule
 
-_log: Final = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-PACK_PAIR: Final = "graveler.pack"
+PACK_PAIR = "graveler.pack"
 """Metadata of packing commits: the numbers of replaced and of new ranges."""
 
-CHEAP_RANGES: Final = 256
+CHEAP_RANGES = 256
 """The maximum number of badly cut ranges that a publish packs."""
 
-CHEAP_SIZES: Final = 4
+CHEAP_SIZES = 4
 """The maximum size that a publish packs, in ranges of the largest size."""
 
-_SMALL: Final = 4
-_OBJECT_BYTES: Final = 4 << 20
+_SMALL = 4
+_OBJECT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class PackResult:
     left: int
 
 
-def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
+def pack(
     stores: Stores,
     name: str,
     *,

@@ -129,7 +129,7 @@ class Reconciliation:
     settled: Settlement
 
     @classmethod
-    def of(  # noqa: PLR0913 - three trees and how to join them
+    def of(
         cls,
         stores: Stores,
         strategy: Settlement | str | None,

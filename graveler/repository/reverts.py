@@ -7,7 +7,6 @@ as source. A cherry-pick takes the parent as base and the commit as source.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Final
 
 from graveler.committed import same_records
 from graveler.errors import InvalidInputError, NoChangesError, SchemaChangedError
@@ -26,11 +25,11 @@ from graveler.repository.origins import (
 from graveler.repository.reconciliation import Reconciliation, trees_of
 from graveler.repository.strategies import Strategy, settling
 
-PUBLISHED: Final = "graveler.published"
+PUBLISHED = "graveler.published"
 """Metadata of a commit by which a run was published."""
-CHERRY_PICK: Final = "graveler.cherry-pick"
+CHERRY_PICK = "graveler.cherry-pick"
 """Metadata of a commit: the commit whose changes it repeats."""
-_OURS: Final = "graveler."
+_OURS = "graveler."
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ def _is_parent_clear(stores: Stores, commit: Commit, on: str) -> bool:
     return any(other.id == commit.id for other in newer)
 
 
-def _land(  # noqa: PLR0913 - two trees and what becomes of them
+def _land(
     stores: Stores,
     name: str,
     action: str,

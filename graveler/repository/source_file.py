@@ -4,12 +4,12 @@ import os
 import stat
 from pathlib import Path
 from threading import Event
-from typing import Final, Self
+from typing import Self
 
 from graveler.objects.store import file_state
 from graveler.objects.verified import new_hash
 
-_HASHED_BYTES: Final = 1 << 20
+_HASHED_BYTES = 1 << 20
 
 
 class SourceError(Exception):

@@ -9,7 +9,7 @@ end.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
 from graveler.arguments import check_entry
 from graveler.committed import CONFLICT, Resolve, Unresolved, Whole
@@ -35,9 +35,9 @@ and it has no entries. Only a side or None is a valid result."""
 Strategy = str | Mapping[str, str | Resolver | None] | Resolver
 """``source-wins`` or ``dest-wins``, a resolver, or one of these for each pattern of paths."""
 
-_SIDES: Final = ("source-wins", "dest-wins")
-_LEAVE: Final = "conflict"
-_DELETE: Final = "delete"
+_SIDES = ("source-wins", "dest-wins")
+_LEAVE = "conflict"
+_DELETE = "delete"
 _Value = bytes | Literal[Unresolved.CONFLICT] | None
 
 

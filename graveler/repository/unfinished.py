@@ -5,7 +5,7 @@ discarded or accepted. A new attempt of a run or a step has another fence, so it
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 from weakref import WeakValueDictionary
 
 from graveler.errors import UnfinishedFileError
@@ -15,9 +15,9 @@ from graveler.reads.stores import Stores
 Place = tuple[str, str, str]
 """A branch as its writer owns it: the repository's unique id, the branch, and its fence or ""."""
 
-_files: Final[dict[Place, dict[bytes, Any]]] = {}
-_open: Final[dict[Place, WeakValueDictionary[tuple[bytes, int], Any]]] = {}
-_SHOWN: Final = 5
+_files: dict[Place, dict[bytes, Any]] = {}
+_open: dict[Place, WeakValueDictionary[tuple[bytes, int], Any]] = {}
+_SHOWN = 5
 
 
 def begin(place: Place, path: str, file: Any) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, cast
 
 from graveler.arguments import file_path, path_text
 from graveler.errors import FencedError, GravelerError, InvalidInputError
@@ -22,11 +22,11 @@ from graveler.process import Progress
 from graveler.reads.stores import Stores
 from graveler.repository.writes import StagedWrites, stored
 
-_CHUNK: Final = 1_000
-_CHUNK_TIME: Final = timedelta(seconds=10)
-_WINDOW: Final = 1_000
-_STREAM_BYTES: Final = 8 << 20
-PART_BYTES: Final = 64 << 20
+_CHUNK = 1_000
+_CHUNK_TIME = timedelta(seconds=10)
+_WINDOW = 1_000
+_STREAM_BYTES = 8 << 20
+PART_BYTES = 64 << 20
 """The maximum memory of a driver for a file that it sends, as for S3: 64 MiB."""
 
 

@@ -8,7 +8,7 @@ A staged write that lacks its bytes becomes one that borrows them, so that its c
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from graveler.clock import unix_us
 from graveler.committed import EMPTY_METARANGE, RangeStore
@@ -27,8 +27,8 @@ from graveler.values import UNKNOWN, stage_value, staged_value
 
 T = TypeVar("T")
 
-_FEW: Final = 20
-_CHUNK: Final = 1_000
+_FEW = 20
+_CHUNK = 1_000
 
 
 class Wholeness(NamedTuple):

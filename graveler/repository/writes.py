@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
-from typing import Final
 
 from graveler.errors import RefNotFoundError, ThrottledError
 from graveler.model import Entry, seal_of
@@ -28,11 +27,11 @@ from graveler.retries import backoff
 from graveler.staging import Staged
 from graveler.values import TOMBSTONE, stage_entry
 
-_ATTEMPTS: Final = 100
-CHUNK: Final = 20_000
+_ATTEMPTS = 100
+CHUNK = 20_000
 """The number of rows that are staged in one round trip."""
-_LOOK_UP: Final = 100_000
-_FRESH: Final = timedelta(seconds=1)
+_LOOK_UP = 100_000
+_FRESH = timedelta(seconds=1)
 
 
 class StagedWrites:

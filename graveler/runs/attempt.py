@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from graveler import frames
 from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _Frame = TypeVar("_Frame")
-_PATIENCE_S: Final = 10
-_UNFOLDED: Final = 1024
+_PATIENCE_S = 10
+_UNFOLDED = 1024
 _log = logging.getLogger(__name__)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
 
 from graveler.errors import (
     AlreadyExistsError,
@@ -20,7 +19,7 @@ from graveler.refs.branches import Seen, check_fence, missing_branch, owned
 from graveler.repository import unfinished
 from graveler.runs.record import RunHandle, RunRecord
 
-_PARKED: Final = "parked:"
+_PARKED = "parked:"
 
 
 def frozen(fence: str) -> str:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from graveler.committed import same_records
 from graveler.committed.claims import claims_of, same_work
@@ -27,7 +26,7 @@ from graveler.runs.record import (
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish, RunEvent, RunState
 
-_log: Final = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def settle_publish(records: RunRecords, record: RunRecord) -> RunRecord:

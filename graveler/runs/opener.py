@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final, Self, TypedDict
+from typing import Self, TypedDict
 
 from graveler.arguments import (
     BranchLike,
@@ -42,11 +42,11 @@ from graveler.runs.record import LEASE, TTL, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
 
-_RESUMED: Final = (RunState.OPEN, RunState.PARKED)
-_OVER: Final = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.REAPED)
-_CLOSED: Final = (RunState.PARKED, RunState.REAPED, RunState.ROLLED_BACK)
-_OWNERS_KEPT: Final = 100
-_SHORT: Final = 12
+_RESUMED = (RunState.OPEN, RunState.PARKED)
+_OVER = (RunState.PUBLISHED, RunState.ROLLED_BACK, RunState.REAPED)
+_CLOSED = (RunState.PARKED, RunState.REAPED, RunState.ROLLED_BACK)
+_OWNERS_KEPT = 100
+_SHORT = 12
 _log = logging.getLogger(__name__)
 
 
@@ -97,7 +97,7 @@ class Terms:
     accepts: Callable[[RunRecord | None], None] | None = None
 
     @classmethod
-    def of(  # noqa: PLR0913 - the terms of a run
+    def of(
         cls,
         key: str,
         *,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import Verdict
@@ -17,9 +17,9 @@ from graveler.runs.state import Publish
 from graveler.runs.targets import Targets
 from graveler.values import deferred_entry
 
-_JOB: Final = {"airflow": "dag_id", "dagster": "job"}
-_PARTITION: Final = {"airflow": "partition_key", "dagster": "partition"}
-_STEP: Final = {"airflow": "task_id", "dagster": "step"}
+_JOB = {"airflow": "dag_id", "dagster": "job"}
+_PARTITION = {"airflow": "partition_key", "dagster": "partition"}
+_STEP = {"airflow": "task_id", "dagster": "step"}
 
 
 @dataclass(frozen=True, slots=True)

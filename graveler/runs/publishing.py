@@ -229,7 +229,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         seen: The records that were read at the beginning, for the first look at the target.
     """
 
-    def __init__(  # noqa: PLR0913 - what is published, how, and what is known
+    def __init__(
         self,
         records: RunRecords,
         record: RunRecord,

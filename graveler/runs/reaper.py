@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Final
 
 from graveler.errors import (
     FencedError,
@@ -27,8 +26,8 @@ from graveler.runs.record import LEASE, RunHandle, RunRecord
 from graveler.runs.records import Appointment, RunRecords
 from graveler.runs.state import RunState
 
-_CHECKED: Final = 8
-_OUTDATED: Final = timedelta(days=1)
+_CHECKED = 8
+_OUTDATED = timedelta(days=1)
 _log = logging.getLogger(__name__)
 
 

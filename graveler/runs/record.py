@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from graveler.clock import unix_us
 from graveler.errors import CorruptionError, InvalidInputError
@@ -12,19 +12,19 @@ from graveler.gates.verdicts import bounded, read_verdict
 from graveler.records import Fields, decode_json, encode_json
 from graveler.runs.state import Publish, RunEvent, RunState, next_state, with_publish
 
-LEASE: Final = timedelta(minutes=15)
+LEASE = timedelta(minutes=15)
 """Default lease: how long an attempt may be silent before it counts as dead."""
-TTL: Final = timedelta(days=14)
+TTL = timedelta(days=14)
 """Default time to live of a parked run."""
 
-LIVE: Final = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
+LIVE = (RunState.OPEN, RunState.PUBLISHING, RunState.PARKED)
 """The states of a run that is not over."""
 
-_MOST_INPUTS: Final = 64
-_MOST_COMMITS: Final = 256
-_REFUSALS_KEPT: Final = 20
-_LONGEST_REASON: Final = 2000
-_MICROSECOND: Final = timedelta(microseconds=1)
+_MOST_INPUTS = 64
+_MOST_COMMITS = 256
+_REFUSALS_KEPT = 20
+_LONGEST_REASON = 2000
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, order=True)

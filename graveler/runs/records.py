@@ -15,7 +15,6 @@ second kind. A surplus row is harmless, because a reader compares it with the re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from graveler.clock import from_unix_us, unix_us
 from graveler.errors import (
@@ -34,13 +33,13 @@ from graveler.reads.stores import Stores
 from graveler.records import Fields, decode_json, encode_json, read_key
 from graveler.runs.record import RunRecord, decode_run, encode_run
 
-_RUN: Final = b"run/"
-_STEP: Final = b"step/"
-_OPENED: Final = b"opened/"
-_DUE: Final = b"due/"
-_FIRST: Final = b"1"
-_LAST: Final = b"2"
-_NEWEST: Final = 2**63 - 1
+_RUN = b"run/"
+_STEP = b"step/"
+_OPENED = b"opened/"
+_DUE = b"due/"
+_FIRST = b"1"
+_LAST = b"2"
+_NEWEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

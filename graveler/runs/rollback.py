@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
 
 from graveler.committed import get
 from graveler.committed.claims import claims_of, same_work
@@ -36,12 +35,12 @@ from graveler.runs.state import (
 )
 from graveler.runs.targets import Line, Targets, has_work
 
-_NAMED: Final = 5
-_RACES: Final = 5
+_NAMED = 5
+_RACES = 5
 _Settled = Callable[[RunRecords, RunRecord], RunRecord]
 """Returns the record of a run; an interrupted publish is included if it landed."""
 
-_HOURS: Final = ("hour", "hours", "late")
+_HOURS = ("hour", "hours", "late")
 """Metadata of a commit that names the hours of its files."""
 
 
@@ -318,7 +317,7 @@ def _overlap(record: RunRecord, published: Commit, error: MergeConflictError) ->
     )
 
 
-class _NotLatest(MergeConflictError):  # noqa: N818 - callers see a conflict
+class _NotLatest(MergeConflictError):
     """A later publish of the run stands on the one that is to be rolled back."""
 
 

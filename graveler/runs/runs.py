@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Final, Unpack
+from typing import Unpack
 
 from graveler.arguments import (
     BranchLike,
@@ -49,7 +49,7 @@ from graveler.runs.state import Publish, RunState
 from graveler.runs.steps.environment import STEP, OpenStep, StepEnvironment, open_step_of
 from graveler.runs.steps.step import Step
 
-_REAPED_EVERY: Final = timedelta(minutes=5)
+_REAPED_EVERY = timedelta(minutes=5)
 _log = logging.getLogger(__name__)
 
 

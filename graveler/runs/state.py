@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
 
 from graveler.errors import RunStateError
 from graveler.gates import Verdict
 
-_PUBLISHES_KEPT: Final = 50
-_JUDGED: Final = 10
+_PUBLISHES_KEPT = 50
+_JUDGED = 10
 
 
 class RunState(StrEnum):
@@ -37,7 +36,7 @@ class RunEvent(StrEnum):
     ROLLED_BACK = "roll back"
 
 
-TRANSITIONS: Final[Mapping[tuple[RunState, RunEvent], RunState]] = {
+TRANSITIONS: Mapping[tuple[RunState, RunEvent], RunState] = {
     (RunState.NONE, RunEvent.OPENED): RunState.OPEN,
     (RunState.OPEN, RunEvent.OPENED): RunState.OPEN,
     (RunState.PARKED, RunEvent.OPENED): RunState.OPEN,

@@ -4,15 +4,14 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Final
 
 from graveler.errors import CorruptionError, GravelerError, printable
 from graveler.server.messages import Answer, HttpError, Request, Surface
 from graveler.server.tokens import GRANT, TokenCheck
 
-_log: Final = logging.getLogger(__name__)
-_FORM_BYTES: Final = 4096
-_NO_PAGE: Final = frozenset({"", "none"})
+_log = logging.getLogger(__name__)
+_FORM_BYTES = 4096
+_NO_PAGE = frozenset({"", "none"})
 
 
 class Application:

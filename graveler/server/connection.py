@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from errno import EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH
 from http import HTTPStatus
 from time import monotonic
-from typing import Final, cast
+from typing import cast
 
 from graveler.errors import GravelerError, MissingDependencyError
 from graveler.server.application import Application, refusal, report
@@ -20,29 +20,29 @@ except ImportError as error:
     told = f'the server needs h11 ({error}): pip install "graveler[server]"'
     raise MissingDependencyError(told) from error
 
-_HEAD_BYTES: Final = 16 << 10
-_MOST_LINES: Final = 100
-_LINE_BYTES: Final = 4 << 10
-_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
-_TRAILER: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
-_PIECE_BYTES: Final = 96 << 10
-_IDLE_SECONDS: Final = 120.0
-_ADMISSION_SECONDS: Final = 10.0
-_PROGRESS_SECONDS: Final = 30.0
-_DRAIN_SECONDS: Final = 5.0
-_DRAINED_BYTES: Final = 1 << 20
-_PROBE_SECONDS: Final = 60
+_HEAD_BYTES = 16 << 10
+_MOST_LINES = 100
+_LINE_BYTES = 4 << 10
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
+_PIECE_BYTES = 96 << 10
+_IDLE_SECONDS = 120.0
+_ADMISSION_SECONDS = 10.0
+_PROGRESS_SECONDS = 30.0
+_DRAIN_SECONDS = 5.0
+_DRAINED_BYTES = 1 << 20
+_PROBE_SECONDS = 60
 """Time without a packet after which the system checks that the other machine is alive."""
-_END: Final = re.compile(rb"\n\r?\n")
+_END = re.compile(rb"\n\r?\n")
 # what two programs may read in two ways, and h11 accepts: control characters, lines that do not end
 # with CRLF, folded lines, a list of lengths
-_DEFECT: Final = re.compile(
+_DEFECT = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n|\n[ \t]|(?i:\ncontent-length:[^\r]*,)"
 )
-_BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
-_UNREACHABLE: Final = frozenset({EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH})
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_UNREACHABLE = frozenset({EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH})
 """What the network says of a client that is gone, and what is no ConnectionError in Python."""
-_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
 
 class Connection:

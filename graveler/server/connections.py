@@ -4,10 +4,9 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Condition
-from typing import Final
 
-_MOST_CONNECTIONS: Final = 1_000
-_MOST_STRANGERS: Final = 200
+_MOST_CONNECTIONS = 1_000
+_MOST_STRANGERS = 200
 
 
 class Connections:

@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Callable, Iterator
 from threading import BoundedSemaphore
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from graveler.errors import CorruptionError, ObjectNotFoundError, PreconditionFailedError
 from graveler.model import Entry
@@ -12,9 +12,9 @@ from graveler.process import Threads
 from graveler.reads import Stores
 from graveler.reads.files import open_unverified, refusal, verifier_of
 
-_PIECE_BYTES: Final = 1 << 20
-_SMALL_PIECE_BYTES: Final = 1 << 15
-_AHEAD: Final = BoundedSemaphore(12)
+_PIECE_BYTES = 1 << 20
+_SMALL_PIECE_BYTES = 1 << 15
+_AHEAD = BoundedSemaphore(12)
 """So many downloads read ahead. Each holds two pieces and two threads, however slow its client is."""
 
 

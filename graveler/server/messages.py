@@ -5,14 +5,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from graveler.errors import GravelerError
 from graveler.server.downloads import Download
 
-_MOST_PARAMETERS: Final = 64
-_BROKEN_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_MOST_PARAMETERS = 64
+_BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class HttpError(Exception):

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from graveler.arguments import count, flag, instance, text
 from graveler.errors import InvalidInputError
@@ -16,10 +16,10 @@ from graveler.server.connections import Connections
 from graveler.server.tokens import TokenCheck, check_token, new_token
 from graveler.server.webhdfs import WebHdfs
 
-_LOCALHOST: Final = "127.0.0.1"
-_GRACE_SECONDS: Final = 8.0
-_CUT_SECONDS: Final = 1.0
-_POLL_SECONDS: Final = 0.1
+_LOCALHOST = "127.0.0.1"
+_GRACE_SECONDS = 8.0
+_CUT_SECONDS = 1.0
+_POLL_SECONDS = 0.1
 
 
 class Listener(ThreadingTCPServer):

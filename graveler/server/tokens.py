@@ -4,20 +4,20 @@ import hmac
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from graveler.arguments import text
 from graveler.errors import InvalidInputError
 
 # names that Hadoop's client accepts for a user: Spark sends the token as the user's name
-_FORM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
-_LEAST: Final = 16
-_MOST: Final = 1024
-GRANT: Final = "/token"
+_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
+_LEAST = 16
+_MOST = 1024
+GRANT = "/token"
 """The path where a client exchanges its secret for the token by OAuth 2; here both are the same."""
-_PROVIDER: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
-_LIFE_SECONDS: Final = 86_400
+_PROVIDER = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
+_LIFE_SECONDS = 86_400
 
 
 def new_token() -> str:

@@ -8,7 +8,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 from xxhash import xxh64_intdigest as xxh64
@@ -19,7 +19,7 @@ from graveler.model import RangeInfo
 from graveler.simulation.memory import MemoryRange, MemoryRanges
 from graveler.values import RECORD_ID_BYTES, range_id
 
-LAKEFS: Final = Splitting("hash", max_bytes=20 << 20, raggedness=50_000, hard=1)
+LAKEFS = Splitting("hash", max_bytes=20 << 20, raggedness=50_000, hard=1)
 """The defaults of lakeFS: a range ends at 20 MiB, or after one key in 50,000."""
 
 

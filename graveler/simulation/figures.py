@@ -6,16 +6,16 @@ In the model an object below 512 KiB costs as much as one of 512 KiB, and a requ
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
 from graveler.simulation.replay import Replay
 
-_MIB: Final = 1 << 20
-REQUEST_BYTES: Final = 4 * _MIB
+_MIB = 1 << 20
+REQUEST_BYTES = 4 * _MIB
 """Cost of a request, in bytes."""
-LEAST_BYTES: Final = 512 << 10
+LEAST_BYTES = 512 << 10
 """Lowest cost of an object, in bytes."""
-_WELL_SIZED: Final = (_MIB, 10 * _MIB)
+_WELL_SIZED = (_MIB, 10 * _MIB)
 
 
 @dataclass(frozen=True, slots=True)

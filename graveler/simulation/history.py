@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
 
 from xxhash import xxh3_128_digest
 
@@ -11,11 +10,11 @@ from graveler.committed import StagedChange
 from graveler.model import Entry
 from graveler.values import encode_entry, encode_value
 
-_IDENTITY: Final = 32
-_VERSION_BYTES: Final = 8
-_SHORT: Final = 128
+_IDENTITY = 32
+_VERSION_BYTES = 8
+_SHORT = 128
 
-VALUE_BYTES: Final = len(
+VALUE_BYTES = len(
     encode_entry(Entry("", f"data/{'0' * 32}", 123_456_789, f"sha256:{'0' * 64}", computed=True))[1]
 )
 """Approximate size of the value record of a file that was written through graveler."""

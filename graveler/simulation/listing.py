@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from graveler.arguments import whole_number
 from graveler.errors import InvalidInputError, MissingDependencyError, UnsortedKeysError
 from graveler.names import check_path
 
-S3_COLUMNS: Final = "Bucket, Key, Size, LastModifiedDate, ETag"
+S3_COLUMNS = "Bucket, Key, Size, LastModifiedDate, ETag"
 """The columns of an inventory that has only the current versions, as its manifest lists them."""
-_GZIP: Final = b"\x1f\x8b"
-_PARQUET: Final = b"PAR1"
-_NEEDED: Final = ("key", "size")
-_BATCH: Final = 65_536
-_SHOWN: Final = 80
-_TRUE: Final = frozenset({"true", "1"})
+_GZIP = b"\x1f\x8b"
+_PARQUET = b"PAR1"
+_NEEDED = ("key", "size")
+_BATCH = 65_536
+_SHOWN = 80
+_TRUE = frozenset({"true", "1"})
 
 
 class Listed(NamedTuple):
@@ -161,8 +161,8 @@ def _lines(file: Path, stream: Iterable[bytes]) -> Iterator[str]:
 
 def _parquet_rows(file: Path, stream: BinaryIO) -> Iterator[tuple[Listed, str]]:
     try:
-        import pyarrow as pa  # noqa: PLC0415 - only for a listing in Parquet
-        import pyarrow.parquet as pq  # noqa: PLC0415
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingDependencyError(
             f"listing {file} is Parquet: `pip install pyarrow`, or give it as CSV"
@@ -189,7 +189,7 @@ def _parquet_rows(file: Path, stream: BinaryIO) -> Iterator[tuple[Listed, str]]:
         ) from error
 
 
-_COLUMNS: Final = frozenset(
+_COLUMNS = frozenset(
     {"bucket", "key", "size", "etag", "lastmodifieddate", "islatest", "isdeletemarker"}
 )
 

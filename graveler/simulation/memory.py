@@ -6,7 +6,6 @@ ranges as on any other store.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Final
 
 from graveler.committed import RangeCache, RangeStore
 from graveler.committed.flat import Record, Run
@@ -18,7 +17,7 @@ from graveler.objects.memory import MemoryStore
 from graveler.sstable.writer import TableWriter
 from graveler.values import RECORD_ID_BYTES
 
-_MOST_RANGES: Final = 1 << 40
+_MOST_RANGES = 1 << 40
 
 
 class _TableInMemory(TableWriter):

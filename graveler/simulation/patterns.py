@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from types import MappingProxyType
-from typing import Final
 
 from graveler.committed import StagedChange
 from graveler.errors import InvalidInputError
@@ -14,13 +13,13 @@ from graveler.simulation.history import History, nothing, removed, sorted_change
 Base = Callable[[], Iterable[StagedChange]]
 """Returns the initial tree of a history."""
 
-_START: Final = datetime(2021, 4, 26, 2, tzinfo=UTC)
-_HOUR: Final = timedelta(hours=1)
-_FILES_OF_A_FOLDER: Final = 500
-_FOLDERS_OF_A_COMPACTION: Final = 5
-_COMPACTED: Final = 10
-_HOURS_OF_B: Final = 3
-_OTHER_FOLDERS: Final = 33
+_START = datetime(2021, 4, 26, 2, tzinfo=UTC)
+_HOUR = timedelta(hours=1)
+_FILES_OF_A_FOLDER = 500
+_FOLDERS_OF_A_COMPACTION = 5
+_COMPACTED = 10
+_HOURS_OF_B = 3
+_OTHER_FOLDERS = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class _Lake:
     """The paths of an invented lake: tables with hours with files, which have random names."""
 
     def __init__(self, sizes: Sizes) -> None:
-        self._random = Random(sizes.seed)  # noqa: S311 - an invented lake
+        self._random = Random(sizes.seed)
         self.tables = range(sizes.tables)
         self._digits = max(2, len(str(sizes.tables - 1)))  # names sort like numbers
 
@@ -101,7 +100,7 @@ def compaction(base: Base, sizes: Sizes) -> History:
     """
 
     def commits() -> Iterator[list[StagedChange]]:
-        random = Random(sizes.seed + 1)  # noqa: S311 - an invented lake
+        random = Random(sizes.seed + 1)
         folders: dict[bytes, list[bytes]] = {}
         for key, *_ in base():
             folders.setdefault(key.rpartition(b"/")[0], []).append(key)
@@ -134,7 +133,7 @@ def updates(base: Base, sizes: Sizes) -> History:
     """
 
     def commits() -> Iterator[list[StagedChange]]:
-        random = Random(sizes.seed + 1)  # noqa: S311 - an invented lake
+        random = Random(sizes.seed + 1)
         entries = [(key, len(value)) for key, _, value in base() if value is not None]
         for number in range(1, sizes.commits + 1):
             chosen = random.sample(entries, min(sizes.files, len(entries)))
@@ -149,7 +148,7 @@ def _branches(sizes: Sizes) -> History:
     def files(at: datetime, branch: int) -> Iterator[bytes]:
         for table in range(sizes.tables):
             hour = (at - _START) // _HOUR
-            draw = Random(f"{sizes.seed} {table} {hour}")  # noqa: S311 - an invented lake
+            draw = Random(f"{sizes.seed} {table} {hour}")
             other = draw.randrange(_OTHER_FOLDERS) == 0
             seed = draw.getrandbits(32) + (other and branch)
             yield from _Lake(replace(sizes, seed=seed)).hour(table, at, sizes.files)
@@ -175,7 +174,7 @@ def _updated(sizes: Sizes) -> History:
     return updates(_base(sizes, _FILES_OF_A_FOLDER), sizes)
 
 
-_MAKERS: Final[Mapping[str, tuple[Sizes, Callable[[Sizes], History]]]] = MappingProxyType(
+_MAKERS: Mapping[str, tuple[Sizes, Callable[[Sizes], History]]] = MappingProxyType(
     {
         "hourly": (Sizes(40, 720), _appends),
         "hourly-large": (Sizes(2_000, 360), _appends),
@@ -186,7 +185,7 @@ _MAKERS: Final[Mapping[str, tuple[Sizes, Callable[[Sizes], History]]]] = Mapping
     }
 )
 
-PATTERNS: Final[Sequence[str]] = tuple(_MAKERS)
+PATTERNS: Sequence[str] = tuple(_MAKERS)
 """The patterns by name: small and large hourly appends, many tables, partition compaction, random
 updates, and two branches that add nearly the same files."""
 

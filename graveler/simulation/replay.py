@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from graveler.committed import EMPTY_METARANGE, Splitting, StagedChange, metarange
 from graveler.committed.apply import apply
@@ -29,7 +28,7 @@ class Policy:
     as_lakefs: bool = False
 
 
-BASELINE: Final = Policy("lakefs", LAKEFS, as_lakefs=True)
+BASELINE = Policy("lakefs", LAKEFS, as_lakefs=True)
 """lakeFS with its defaults."""
 
 

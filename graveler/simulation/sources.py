@@ -5,7 +5,6 @@ from datetime import timedelta
 from itertools import islice, pairwise
 from operator import eq
 from pathlib import Path
-from typing import Final
 
 from graveler.arguments import duration
 from graveler.committed import StagedChange, metarange
@@ -18,8 +17,8 @@ from graveler.simulation.history import History, sorted_changes, written
 from graveler.simulation.listing import Listed, read_listings
 from graveler.values import encode_entry, record_id
 
-HOUR: Final = timedelta(hours=1)
-MOST_COMMITS: Final = 720
+HOUR = timedelta(hours=1)
+MOST_COMMITS = 720
 """Default number of replayed commits: 30 days, hour by hour."""
 
 

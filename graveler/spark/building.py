@@ -7,7 +7,7 @@ each slice to one task. A session of Spark Connect is sufficient.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from graveler.committed import Applied, RangeStore, Splitting
 from graveler.committed.slices import Cut, stitch
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, Row
 
-SLICE_ROWS: Final = 500_000
+SLICE_ROWS = 500_000
 """Approximate number of rows in a slice. A task holds them in memory, about 0.5 KiB each."""
 
-MOST_SLICES: Final = 1_000
+MOST_SLICES = 1_000
 """Largest number of slices of a tree. With more rows the slices become larger."""
 
-_SAMPLES: Final = 8
-_TRIES: Final = 3
-_BEHIND: Final = b"\xff"
+_SAMPLES = 8
+_TRIES = 3
+_BEHIND = b"\xff"
 """No path has this byte: a prefix followed by it sorts after all keys below the prefix."""
 
 
@@ -66,7 +66,7 @@ class Survey(NamedTuple):
 
 def survey(frame: "DataFrame", splitting: Splitting, slice_rows: int) -> Survey:
     """Return the result of a native pass over the keys of a frame."""
-    from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql import functions as f
 
     hard = splitting.raggedness * splitting.hard
     # a multiple of the modulus also selects break keys: some for each slice, however small the modulus
@@ -198,7 +198,7 @@ def kept(ranges: RangeStore, run: Callable[[], list[Sliced]]) -> list[Sliced]:
 
 def _slice_of(breaks: tuple[bytes, ...]) -> "Column":
     """Return the number of a row's slice, by a search tree of comparisons."""
-    from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql import functions as f
 
     def between(low: int, high: int) -> "Column":
         if low == high:

@@ -7,7 +7,7 @@ each object once, even if many entries name it. Tasks get object stores and no k
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graveler.committed import RangeStore
 from graveler.model import Entry, RangeInfo
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_WORK: Final = "part int, number long, key binary, value binary"
-FOUND: Final = (
+_WORK = "part int, number long, key binary, value binary"
+FOUND = (
     "number long, place long, kind string, id string, message string, paths array<string>, "
     "mark binary, address string, size long, checksum string, version string"
 )
 """Columns of the rows of the first job. A finding has a kind, an entry has a mark."""
 
-OBJECT_FIELDS: Final = ("mark", "address", "size", "checksum", "version")
+OBJECT_FIELDS = ("mark", "address", "size", "checksum", "version")
 """Columns of an entry that describe its object."""
 
-_LOOKED: Final = "mark binary, fault string, read long"
-_THREADS: Final = 8
-_CHUNK: Final = 1_000
-_TASK_OBJECTS: Final = 2_000
-_MOST_TASKS: Final = 5_000
+_LOOKED = "mark binary, fault string, read long"
+_THREADS = 8
+_CHUNK = 1_000
+_TASK_OBJECTS = 2_000
+_MOST_TASKS = 5_000
 
 Row = tuple[Any, ...]
 
@@ -137,7 +137,7 @@ def object_row(number: int, place: int, entry: Entry) -> Row:
 
 def batch_of(rows: Sequence[Row], schema: str) -> "pa.RecordBatch":
     """Return one or more rows as a batch with the columns of a schema."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow as pa
 
     types = {
         "long": pa.int64(),
@@ -211,10 +211,10 @@ def _run(
     infos: Sequence[tuple[int, RangeInfo]],
     staged: Sequence[Row],
 ) -> Outcome:
-    from pyspark import StorageLevel  # noqa: PLC0415 - heavy: only where it is used
-    from pyspark.sql import functions as f  # noqa: PLC0415
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as f
 
-    from graveler.spark.trees import balanced  # noqa: PLC0415 - needs PySpark
+    from graveler.spark.trees import balanced
 
     check_job(spark, ranges, objects)
     entries = sum(info.count for _, info in infos) + len(staged)

@@ -7,7 +7,7 @@ the object store and no key-value store.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.arguments import choice
 from graveler.committed.references import AddressLists, Ranges, by_one_process
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from graveler.gc import GarbageCollector
     from graveler.lake import Repository
 
-LARGE: Final = 2_000_000
+LARGE = 2_000_000
 """Number of entries in kept ranges from which Spark reads them: half a minute for one process."""
 
-_ROWS: Final = "part int, number long, id binary, kept boolean"
-_RESULT: Final = "address binary, fault string"
-_LISTED: Final = 20
+_ROWS = "part int, number long, id binary, kept boolean"
+_RESULT = "address binary, fault string"
+_LISTED = 20
 """A list is read this many times as fast as its range."""
 
 
@@ -87,7 +87,7 @@ class AddressReader:
 def _by_tasks(
     spark: "SparkSession", lists: AddressLists, ranges: list[tuple[RangeInfo, bool]]
 ) -> Iterator[bytes]:
-    from graveler.spark.trees import balanced  # noqa: PLC0415 - needs PySpark
+    from graveler.spark.trees import balanced
 
     parts = balanced(ranges, _weight, 0)
     numbers = count()
@@ -125,7 +125,7 @@ class AddressTask:
         A fault has the number of the range in place of an address. Its first byte is 0, so that faults
         come before addresses and in the order of the ranges.
         """
-        import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+        import pyarrow as pa
 
         for batch in batches:
             columns = (batch.column(name).to_pylist() for name in ("number", "id", "kept"))

@@ -5,7 +5,7 @@ Spark accepts only batches whose schema equals that of the source, including the
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,9 +13,9 @@ from graveler.committed.flat import Run
 from graveler.model import Entry
 from graveler.reads.table import SCHEMA, record_batch
 
-_TIME: Final = pa.timestamp("us", tz="UTC")
-_PAIRS: Final = SCHEMA.field("metadata").type
-_ENTRY: Final = pa.struct([field for field in SCHEMA if field.name != "path"])
+_TIME = pa.timestamp("us", tz="UTC")
+_PAIRS = SCHEMA.field("metadata").type
+_ENTRY = pa.struct([field for field in SCHEMA if field.name != "path"])
 
 
 def _present(*columns: tuple[str, pa.DataType]) -> list[pa.Field]:
@@ -23,13 +23,13 @@ def _present(*columns: tuple[str, pa.DataType]) -> list[pa.Field]:
     return [pa.field(name, kind, nullable=False) for name, kind in columns]
 
 
-_DIFF: Final = [
+_DIFF = [
     *_present(("path", pa.string()), ("kind", pa.string())),
     pa.field("before", _ENTRY),
     pa.field("after", _ENTRY),
 ]
 
-COLUMNS: Final[Mapping[str, pa.Schema]] = {
+COLUMNS: Mapping[str, pa.Schema] = {
     "entries": SCHEMA.append(pa.field("range_id", pa.string(), nullable=False)),
     "ranges": pa.schema(
         _present(

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.arguments import BranchLike, choice, count, flag
 from graveler.committed import Applied, StagedChange
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
     from graveler.lake import Repository
 
-SHARE_BYTES: Final = 128 << 20
+SHARE_BYTES = 128 << 20
 """Approximate logical bytes of a slice: its changes, which a task holds in memory, and the ranges that
 the task reads."""
 
-_LARGE: Final = 1 << 30
+_LARGE = 1 << 30
 """Estimated logical bytes from which Spark builds a commit."""
-_BATCH: Final = 4_096
-_RECORD_ID: Final = "record_id"
-_VALUE: Final = "value"
-_REPLACES: Final = "replaces"
+_BATCH = 4_096
+_RECORD_ID = "record_id"
+_VALUE = "value"
+_REPLACES = "replaces"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _changes(rows: "Iterable[pa.RecordBatch]") -> Iterator[StagedChange]:
 
 def _rows(changes: Sequence[StagedChange]) -> "pa.RecordBatch":
     """Return the rows of changes."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow as pa
 
     columns = [pa.array(column, pa.binary()) for column in zip(*changes, strict=True)]
     replaces = [isinstance(change, Replacement) for change in changes]
@@ -142,7 +142,7 @@ class TaskCommitter:
 
     def _run(self, cut: Cut, rows: "Sequence[pa.RecordBatch]") -> list[Sliced]:
         """Return the slices that tasks have built."""
-        import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+        import pyarrow as pa
 
         table = pa.Table.from_batches(rows)
         keys = chain.from_iterable(batch.column(KEY).to_pylist() for batch in rows)
@@ -158,7 +158,7 @@ class TaskCommitter:
         return slices
 
 
-def commit(  # noqa: PLR0913 - what, by what, and the words of the commit
+def commit(
     repository: "Repository",
     spark: "SparkSession",
     branch: str | BranchLike,

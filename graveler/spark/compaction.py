@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Commit, Entry
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_FULL: Final = 0.75
-_AT_A_TIME: Final = 50
-_UNION: Final = "spark.sql.unionOutputPartitioning"
+_FULL = 0.75
+_AT_A_TIME = 50
+_UNION = "spark.sql.unionOutputPartitioning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
 
 def _schema(target: Target, spark: "SparkSession", folder: str) -> "StructType":
     """Return all columns of a table from all its footers: a missing column would be lost."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.errors import PySparkException
 
     options = {"mergeSchema": "true"}
     try:
@@ -186,8 +186,8 @@ def _frame(
     source: Source, uris: list[str], one: Bin, schema: "StructType", columns: tuple[str, ...]
 ) -> "DataFrame":
     """Return the rows of a bin, in one task, with its partition columns as text."""
-    from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
-    from pyspark.sql.types import StructType  # noqa: PLC0415
+    from pyspark.sql.functions import lit
+    from pyspark.sql.types import StructType
 
     data = StructType([field for field in schema.fields if field.name not in columns])
     frames = [source.load(FileGroup(apart), data) for apart in read_apart(uris)]

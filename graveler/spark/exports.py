@@ -7,7 +7,7 @@ and of the target, and no key-value store.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.committed.diff import differing
 from graveler.committed.metarange import prefix_end, read
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
     from graveler.spark.tables import Tables
 
-_FIELDS: Final = ("address", "size", "checksum", "version")
-_RESULT: Final = "files long, bytes long, path string, fault string"
-_TASK_FILES: Final = 500
-_MOST_TASKS: Final = 5_000
-_THREADS: Final = 8
-_CHUNK: Final = 100
+_FIELDS = ("address", "size", "checksum", "version")
+_RESULT = "files long, bytes long, path string, fault string"
+_TASK_FILES = 500
+_MOST_TASKS = 5_000
+_THREADS = 8
+_CHUNK = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class CopyTask:
 
     def __call__(self, rows: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         """Yield the totals, and a row for each file that could not be copied."""
-        import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+        import pyarrow as pa
 
         faults = 0
         names = [field.split()[0] for field in _RESULT.split(", ")]
@@ -117,7 +117,7 @@ def _run(rows: "DataFrame", copier: Copier, tasks: int) -> tuple[int, int]:
     Raises:
         GravelerError: Files could not be copied; the message has the paths of some.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql import functions as f
 
     done = rows.repartition(tasks, "path").mapInArrow(CopyTask(copier), _RESULT)
     sums = done.groupBy("path", "fault").agg(f.sum("files"), f.sum("bytes")).collect()

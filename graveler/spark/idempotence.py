@@ -10,7 +10,7 @@ Its batches must not be mistaken for those of the earlier query. Batches of one 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.arguments import count, text
 from graveler.errors import CheckpointError, InvalidInputError
@@ -20,12 +20,12 @@ from graveler.refs import is_ancestor, log, outside
 if TYPE_CHECKING:
     from graveler.refs import Commits
 
-NAMES: Final = "txn."
+NAMES = "txn."
 """Prefix of the metadata names that identify a transaction."""
 
-_APP: Final = "txn.app"
-_VERSION: Final = "txn.version"
-_QUERY: Final = "txn.query"
+_APP = "txn.app"
+_VERSION = "txn.version"
+_QUERY = "txn.query"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace as replaced
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.arguments import PathText, choice, count, flag, instance, prefix_text, text
 from graveler.errors import InvalidInputError, ObjectNotFoundError, StateError
@@ -21,18 +21,18 @@ from graveler.spark.sources import frame_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS: Final = (
+_COLUMNS = (
     *("address", "size", "etag", "mtime", "lastmodifieddate", "version"),
     *("checksum", "contenttype", "metadata"),
 )
 
 
-METHODS: Final = ("auto", "process", "spark")
-LARGE: Final = 1 << 30
+METHODS = ("auto", "process", "spark")
+LARGE = 1 << 30
 """Bytes of an inventory from which Spark imports it: about 20 million files."""
 
 
-def import_(  # noqa: PLR0913 - where from, where to, and how
+def import_(
     branch: Branch,
     source: str | PurePath,
     to: PathText = "",
@@ -98,7 +98,7 @@ def import_(  # noqa: PLR0913 - where from, where to, and how
         )
 
 
-def import_frame(  # noqa: PLR0913 - where to, and how
+def import_frame(
     branch: Branch,
     frame: "DataFrame",
     to: PathText = "",
@@ -165,7 +165,7 @@ def _rows_of(frame: "DataFrame", to: str) -> "DataFrame":
     Raises:
         InvalidInputError: It is not a frame of Spark, or a column is missing or occurs twice.
     """
-    from pyspark.sql import functions as f  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql import functions as f
 
     if not type(frame).__module__.startswith("pyspark.sql."):
         raise InvalidInputError(

@@ -18,17 +18,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 from graveler.config import environment, user_cache
 from graveler.errors import MissingDependencyError
 
-OLDEST_JAVA: Final = 17
-_MODULE_OPTION: Final = "--add-modules=jdk.incubator.vector"
-_PROPERTY: Final = re.compile(
-    r"^\s*(java\.home|java\.specification\.version) = (.+?)\s*$", re.MULTILINE
-)
-_SHIM: Final = """\
+OLDEST_JAVA = 17
+_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
+_PROPERTY = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.+?)\s*$", re.MULTILINE)
+_SHIM = """\
 #!/bin/sh
 for argument; do
   shift
@@ -121,7 +118,7 @@ def _settings(launcher: Path, options: list[str]) -> dict[str, str]:
     """Return the properties of a JVM; none if it does not start."""
     command = [str(launcher), *options, "-XshowSettings:properties", "-version"]
     try:
-        done = subprocess.run(  # noqa: S603 - the user's own Java
+        done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -13,7 +13,7 @@ from graveler.spark.options import Request
 if TYPE_CHECKING:
     from graveler.lake import Lake, Repository
 
-_ROWS: Final = 10_000
+_ROWS = 10_000
 """Number of rows of a task."""
 
 Row = Mapping[str, Any]
@@ -75,7 +75,7 @@ def _conflicts(repository: "Repository", request: Request) -> Iterator[Row]:
         yield _fields("conflicts", conflict, **sides)
 
 
-_LISTINGS: Final[Mapping[str, Callable[["Repository", Request], Iterator[Row]]]] = {
+_LISTINGS: Mapping[str, Callable[["Repository", Request], Iterator[Row]]] = {
     "commits": _commits,
     "refs": _refs,
     "runs": _runs,

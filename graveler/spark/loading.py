@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.errors import InvalidInputError
 from graveler.spark.ports import is_remote, plain_paths
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
-_LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-_LISTED_BY_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_BATCH: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_BATCH_ROWS: Final = "10000"
-_EVERY_PATH: Final = str((1 << 31) - 1)
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_LISTED_BY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_ROWS = "10000"
+_EVERY_PATH = str((1 << 31) - 1)
 # a client of Spark Connect does not know the number of cores of the cluster
-_REMOTE_LISTING: Final = 32
-_NO_PATH_HAS: Final = "\0"
+_REMOTE_LISTING = 32
+_NO_PATH_HAS = "\0"
 # the settings belong to the session: without the lock, concurrent reads restore each other's values
 _planning = threading.Lock()
 

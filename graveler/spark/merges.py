@@ -4,7 +4,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.arguments import BranchLike, RefLike, choice, count
 from graveler.committed import RawConflict
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from graveler.lake import Repository
 
-SHARE_BYTES: Final = 256 << 20
+SHARE_BYTES = 256 << 20
 """Approximate logical bytes of the ranges that a task opens in all three trees."""
 
-_LARGE: Final = 4 << 30
+_LARGE = 4 << 30
 """Estimated logical bytes to open from which Spark merges."""
 
 
@@ -129,7 +129,7 @@ class TaskMerger:
         return list(map(_merged, kept(self.stores.ranges, lambda: by_tasks(numbers, task))))
 
 
-def merge(  # noqa: PLR0913 - what, where, how, and by what
+def merge(
     repository: "Repository",
     spark: "SparkSession",
     source: str | Commit | RefLike,
@@ -161,7 +161,7 @@ def _check_sent(strategy: Strategy | None) -> None:
     Raises:
         InvalidInputError: The message has Python's reason.
     """
-    from pyspark import cloudpickle  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark import cloudpickle
 
     try:
         cloudpickle.dumps(strategy)  # type: ignore[no-untyped-call]

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from graveler.arguments import moment, prefix_text, whole_number
 from graveler.errors import InvalidInputError
 
-_REF: Final = ("ref", "versionAsOf", "timestampAsOf")
-_OF_ALL: Final = ("lake", "repository", "kind")
+_REF = ("ref", "versionAsOf", "timestampAsOf")
+_OF_ALL = ("lake", "repository", "kind")
 
-KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+KINDS: Mapping[str, tuple[str, ...]] = {
     "entries": (*_REF, "prefix", "parallelism"),
     "ranges": (*_REF, "prefix"),
     "diff": ("base", *_REF, "prefix", "parallelism"),
@@ -22,7 +21,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The kinds, with their options in addition to the lake, the repository and the kind."""
 
-STREAMS: Final = ("changes",)
+STREAMS = ("changes",)
 """Kinds that can be read only as streams."""
 
 
@@ -108,7 +107,7 @@ class Request:
         return f"{ref}@{{{self.at}}}" if self.at else ref
 
 
-_MISSING: Final = {
+_MISSING = {
     "lake": "give the lake's folder, or its graveler.toml",
     "repository": "give the name of the repository",
     "base": "give a ref that is compared with ref; for conflicts, the branch to merge ref into",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.arguments import BranchLike, branch_text, choice, commit_texts, count, flag
 from graveler.committed import Packed, Packer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from graveler.lake import Repository
 
-SHARE_BYTES: Final = 256 << 20
+SHARE_BYTES = 256 << 20
 """Approximate logical bytes that a task reads: about 170 ranges of the usual size."""
 
 
@@ -109,7 +109,7 @@ class TaskPacker:
             CorruptionError: A range cannot be read.
             ThrottledError: A sweep deleted tables during each try.
         """
-        from graveler.spark.trees import balanced  # noqa: PLC0415 - needs pyspark
+        from graveler.spark.trees import balanced
 
         ranges, packer = self._stores.ranges, self._packer
         infos = read(ranges, tree)
@@ -126,11 +126,11 @@ class TaskPacker:
         return assemble(ranges, tree, stretches, recuts)
 
 
-LARGE: Final = 4 << 30
+LARGE = 4 << 30
 """Estimated logical bytes to read from which Spark packs a branch."""
 
 
-def pack(  # noqa: PLR0913 - what, by what, and the words of the commit
+def pack(
     repository: "Repository",
     spark: "SparkSession",
     branch: str | BranchLike,

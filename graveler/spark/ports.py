@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.errors import InvalidInputError
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_SCHEMES: Final = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
-_PATTERN: Final = re.compile(r"[{}\[\]*?\\]")
+_SCHEMES = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
+_PATTERN = re.compile(r"[{}\[\]*?\\]")
 
 
 def spark_uri(uri: str) -> str:

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.arguments import optional, texts
 from graveler.errors import MissingDependencyError
@@ -11,13 +11,13 @@ from graveler.spark.session import running
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PACKAGES: Final = ("graveler", "pyarrow", "rocksdict", "xxhash")
+PACKAGES = ("graveler", "pyarrow", "rocksdict", "xxhash")
 """Packages that tasks of graveler may use."""
 
-_PYTHON: Final = "python"
-_EXECUTABLE: Final = "executable"
-_HOST: Final = "host"
-_ROWS: Final = 1 << 20
+_PYTHON = "python"
+_EXECUTABLE = "executable"
+_HOST = "host"
+_ROWS = 1 << 20
 """More rows than a cluster has cores, so that every task has a row."""
 
 
@@ -38,8 +38,8 @@ def preflight(
         MissingDependencyError: A worker runs another Python, lacks a package, or has another
             version of graveler; the message names the package and the worker.
     """
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - heavy: only where it is used
-    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     wanted = optional(texts, packages, "packages")
     look = _look()
@@ -114,7 +114,7 @@ def _telling(message: str) -> str:
 
 
 def _ask(spark: "SparkSession", names: Sequence[str]) -> list[dict[str, str]]:
-    from pyspark.sql.functions import udf  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql.functions import udf
 
     look = _look()
     # without Arrow, because it may be missing
@@ -128,10 +128,10 @@ def _look() -> Callable[[Sequence[str]], dict[str, str]]:
     """Return the function that a worker runs; it is sent as code, because a worker may lack graveler."""
 
     def look(names: Sequence[str]) -> dict[str, str]:
-        import platform  # noqa: PLC0415 - imported where it runs
-        import sys  # noqa: PLC0415
-        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
-        from importlib.util import find_spec  # noqa: PLC0415
+        import platform
+        import sys
+        from importlib.metadata import PackageNotFoundError, version
+        from importlib.util import find_spec
 
         found = {
             "python": platform.python_version(),

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.errors import InvalidInputError
 from graveler.reads.partitions import Files, folder_values, is_in_table, partition_columns
@@ -18,8 +18,8 @@ from graveler.reads.schemas import date_of, number_of, text_partitions
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-_SHOWN: Final = 5
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = 5
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Zone = Callable[[], tzinfo]
 """Returns the time zone of a session. It is asked only if a time is compared."""
@@ -90,7 +90,7 @@ def in_partitions_of(
 
 def _reader_of(kind: "DataType", zone: Zone) -> "Callable[[str], Any] | None":
     """Return the function that reads the values of a column; None to compare them as text."""
-    from pyspark.sql.types import DateType, NumericType, TimestampType  # noqa: PLC0415 - heavy
+    from pyspark.sql.types import DateType, NumericType, TimestampType
 
     if isinstance(kind, NumericType):
         return number_of
@@ -142,7 +142,7 @@ def _time(text: str, zone: tzinfo) -> timedelta:
     return time.replace(tzinfo=time.tzinfo or zone) - _EPOCH
 
 
-_READERS: Final[Mapping[type, Callable[[str], Any]]] = {
+_READERS: Mapping[type, Callable[[str], Any]] = {
     str: str,
     bool: str.lower,
     date: date_of,

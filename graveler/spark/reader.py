@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard, cast
 
 from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
@@ -46,13 +46,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-_OLDER_READERS: Final = "spark.sql.sources.useV1SourceList"
-_FILE: Final = (
-    "_metadata"  # a hidden column of frames of files, unless a file has a column of that name
-)
-_MOST_GROUPS: Final = 16
-_GUESSED: Final = {"csv", "json", "text", "xml"}
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OLDER_READERS = "spark.sql.sources.useV1SourceList"
+_FILE = "_metadata"  # a hidden column of frames of files, unless a file has a column of that name
+_MOST_GROUPS = 16
+_GUESSED = {"csv", "json", "text", "xml"}
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +135,13 @@ class ReadOptions(TypedDict, total=False):
     verify: bool
 
 
-def read(  # noqa: PLR0913 - the options of Spark's reader
+def read(
     view: View,
     path: PathText,
     *,
     where: Mapping[str, Any] | None = None,
     columns: Sequence[str] = (),
-    format: str = "parquet",  # noqa: A002 - Spark's own word
+    format: str = "parquet",
     schema: "StructType | str | None" = None,
     spark: "SparkSession | None" = None,
     options: Mapping[str, str] | None = None,
@@ -189,9 +187,9 @@ def read(  # noqa: PLR0913 - the options of Spark's reader
         InvalidInputError: Spark cannot read these files together, or `where` or `columns` names an
             unknown column.
     """
-    from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql.types import StructType
 
-    path, format = prefix_text(path, "path"), text(format, "format")  # noqa: A001 - as above
+    path, format = prefix_text(path, "path"), text(format, "format")
     check_format(path, format)
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
     optional(instance, where, "where", kind=Mapping, expected="a mapping of columns to values")
@@ -260,7 +258,7 @@ def _united(frames: "Sequence[DataFrame]", partitions: tuple[str, ...], path: st
     Raises:
         InvalidInputError: A column has types that Spark cannot combine.
     """
-    from pyspark.errors import AnalysisException  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.errors import AnalysisException
 
     try:
         whole = reduce(
@@ -283,7 +281,7 @@ def _as_text(frames: "Sequence[DataFrame]") -> "Sequence[DataFrame]":
 
     Spark would cast it to the number, date or time of the others, and fail at the first other text.
     """
-    from pyspark.sql.types import AtomicType, DataType, StringType  # noqa: PLC0415 - as above
+    from pyspark.sql.types import AtomicType, DataType, StringType
 
     kinds: dict[str, set[DataType]] = {}
     for field in (field for frame in frames for field in frame.schema):
@@ -312,7 +310,7 @@ def _has_types(schema: "StructType | None", columns: tuple[str, ...]) -> "TypeGu
 
 def _together(kinds: "Collection[DataType]") -> "DataType":
     """Return the type of a partition column that has these types; text if no number fits all."""
-    from pyspark.sql.types import StringType, StructField  # noqa: PLC0415 - heavy: as above
+    from pyspark.sql.types import StringType, StructField
 
     fields = [StructField("", kind).jsonValue() for kind in kinds]
     (field,), faults = merge_fields([[field] for field in fields])
@@ -321,13 +319,13 @@ def _together(kinds: "Collection[DataType]") -> "DataType":
 
 def _retyped(schema: "StructType", kinds: "Mapping[str, DataType]") -> "StructType":
     """Return a schema in which some columns have other types."""
-    from pyspark.sql.types import StructField, StructType  # noqa: PLC0415 - heavy: as above
+    from pyspark.sql.types import StructField, StructType
 
     fields = [StructField(field.name, kinds.get(field.name, field.dataType)) for field in schema]
     return StructType(fields)
 
 
-def _tells_files(spark: "SparkSession", format: str, schema: "StructType") -> bool:  # noqa: A002
+def _tells_files(spark: "SparkSession", format: str, schema: "StructType") -> bool:
     """Return whether a frame of files can show the address of each row's file.
 
     Spark's newer readers of files, which a session can choose, cannot.
@@ -371,7 +369,7 @@ def _quoted(name: str) -> str:
 @contextmanager
 def _noticing_lost_files(path: str) -> Iterator[None]:
     """Raise ExpiredError if Spark does not find a file that an entry names."""
-    from pyspark.errors import AnalysisException  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.errors import AnalysisException
 
     try:
         yield
@@ -402,7 +400,7 @@ def data_files(view: View, entries: Files) -> list[DataFile]:
 
 def _in_address(name: str) -> "Column":
     """Return the value of a partition column, as text, from the address of a row's file."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - its usual name; heavy
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name; heavy
 
     text = F.regexp_extract(F.col(f"{_FILE}.file_path"), f"^.*/{name}=([^/]*)/", 1)
     for _ in range(2):  # Spark escapes a value in a path, and a URI escapes the path
@@ -486,8 +484,8 @@ class Source:
         ]
 
     def _frame(self, group: FileGroup, columns: tuple[str, ...]) -> "DataFrame":
-        from pyspark.sql.functions import lit  # noqa: PLC0415 - heavy: only where it is used
-        from pyspark.sql.types import DecimalType, StringType  # noqa: PLC0415 - as above
+        from pyspark.sql.functions import lit
+        from pyspark.sql.types import DecimalType, StringType
 
         if group.computed:
             return self._computed(group)
@@ -516,7 +514,7 @@ class Source:
 
     def _computed(self, group: FileGroup) -> "DataFrame":
         """Return a frame of files whose partition columns are computed from their addresses."""
-        from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
+        from pyspark.sql.types import StructType
 
         schema = cast("StructType", self.schema)
         data = StructType([field for field in schema.fields if field.name not in group.computed])

@@ -9,13 +9,12 @@ import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 from graveler.errors import InvalidInputError, MissingDependencyError
 
-_CREDENTIALS: Final = "org.apache.hadoop.fs.s3a"
-_HADOOP: Final = re.compile(r"hadoop-client-api-(.+)\.jar")
-_COMMITTER: Final[Mapping[str, str]] = {
+_CREDENTIALS = "org.apache.hadoop.fs.s3a"
+_HADOOP = re.compile(r"hadoop-client-api-(.+)\.jar")
+_COMMITTER: Mapping[str, str] = {
     "spark.hadoop.fs.s3a.committer.name": "magic",
     "spark.hadoop.fs.s3a.committer.magic.enabled": "true",
     "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a": (

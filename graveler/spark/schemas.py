@@ -10,7 +10,7 @@ the partition columns only. `graveler.reads.schemas` merges them.
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from graveler.errors import GravelerError, SchemaChangedError
 from graveler.model import METADATA_BYTES, Entry
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
     from graveler.reads.stores import Stores
 
-ROWS: Final = "graveler.rows"
+ROWS = "graveler.rows"
 """Name in an entry's metadata: the number of rows of the file."""
-PARQUET: Final = "parquet"
+PARQUET = "parquet"
 """Spark's name of the format whose entries have these names."""
-TYPED: Final = (PARQUET, "orc")
+TYPED = (PARQUET, "orc")
 """Spark's names of the formats whose files have types; entries of others have partition columns only."""
 
-_MOST: Final = METADATA_BYTES // 2
+_MOST = METADATA_BYTES // 2
 """Largest schema that is stored, in bytes; a reader gets a larger one from a footer."""
 
 SchemaRule = Literal["same", "evolve"]
@@ -54,7 +54,7 @@ SchemaRule = Literal["same", "evolve"]
 
 def described(
     store: ObjectStore,
-    format: str,  # noqa: A002 - Spark's own word
+    format: str,
     files: Sequence[ObjectInfo],
     kept: Kept,
 ) -> list[dict[str, str]]:
@@ -77,7 +77,7 @@ def described(
 
 def _rows(store: ObjectStore, info: ObjectInfo) -> int:
     """Return the number of rows in a footer."""
-    from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - heavy: only where it is used
+    from pyarrow.parquet import ParquetFile
 
     with ParquetFile(RangedFile(info.size, partial(store.get_range, info.key))) as file:
         return int(file.metadata.num_rows)
@@ -104,7 +104,7 @@ def _columns(stores: "Stores", entry: Entry) -> tuple[object, ...]:
         return file.schema, file.schema_arrow, kept.get(SPARK_SCHEMA)
 
 
-def kept_by(schema: "StructType", partitions: Sequence[str], format: str) -> Kept:  # noqa: A002
+def kept_by(schema: "StructType", partitions: Sequence[str], format: str) -> Kept:
     """Return the columns and the partition columns of a frame as its entries keep them."""
     fields = {field["name"]: field for field in fields_of(schema.json())}
     last = [fields.pop(name) for name in partitions if name in fields]
@@ -128,7 +128,7 @@ def stored_schemas(files: Files) -> "dict[Kept, StructType | None]":
     contradict each other, that of each file. Partition columns are last. A partition column is text if its
     types contradict each other. It is left to Spark if its type is not known.
     """
-    from pyspark.sql.types import StructType  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql.types import StructType
 
     newest = _newest_first(files)
     versions = [fields_of(schema) for schema, _ in newest]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta, timezone, tzinfo
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from graveler.arguments import expand_home
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
 
 
-_LOCALHOST: Final = "127.0.0.1"
-_CONNECT: Final = "sc://"
+_LOCALHOST = "127.0.0.1"
+_CONNECT = "sc://"
 
-_TIME_ZONE: Final = "spark.sql.session.timeZone"
-_OFFSET: Final = re.compile(r"(?:UTC|GMT|UT|Z)?(?:([+-])([0-9]{1,2})(?::([0-9]{2}))?)?")
-_IN_SESSIONS: Final = {
+_TIME_ZONE = "spark.sql.session.timeZone"
+_OFFSET = re.compile(r"(?:UTC|GMT|UT|Z)?(?:([+-])([0-9]{1,2})(?::([0-9]{2}))?)?")
+_IN_SESSIONS = {
     # times must not depend on the time zone of the driver
     _TIME_ZONE: "UTC",
 }
 
-_ANYWHERE: Final[Mapping[str, str]] = {
+_ANYWHERE: Mapping[str, str] = {
     **_IN_SESSIONS,
     "spark.ui.showConsoleProgress": "false",
 }
 
-_ON_ONE_MACHINE: Final[Mapping[str, str]] = {
+_ON_ONE_MACHINE: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     # a laptop often cannot bind to the address of its host name
     "spark.driver.bindAddress": _LOCALHOST,
@@ -90,7 +90,7 @@ def session(
         raise MissingDependencyError(
             'PySpark is not installed: run `pip install "graveler[spark]"`'
         )
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql import SparkSession
 
     reach: Mapping[str, str] = {}
     if repo is not None:
@@ -154,8 +154,8 @@ def time_zone(spark: "SparkSession") -> tzinfo:
 
 
 def _active() -> "SparkSession | None":
-    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - heavy: only where used
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
 
     with suppress(PySparkRuntimeError):
         return SparkSession.active()

@@ -52,9 +52,9 @@ class Source(DataSource):
         return self._columns()
 
     def _columns(self) -> "StructType":
-        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - heavy
+        from pyspark.sql.pandas.types import from_arrow_schema
 
-        from graveler.spark.columns import COLUMNS  # noqa: PLC0415 - it needs pyarrow
+        from graveler.spark.columns import COLUMNS
 
         return from_arrow_schema(COLUMNS[self._request.kind])
 
@@ -98,10 +98,10 @@ class Source(DataSource):
     def _reader(self, request: Request) -> DataSourceReader:
         # both need pyarrow
         if request.kind not in {"entries", "ranges", "diff"}:
-            from graveler.spark.listings import ListingReader  # noqa: PLC0415
+            from graveler.spark.listings import ListingReader
 
             return ListingReader(self.open_lake, request)
-        from graveler.spark.trees import TreeReader  # noqa: PLC0415
+        from graveler.spark.trees import TreeReader
 
         with self.open_lake(request.lake) as lake:
             repository = lake.repository(request.repository)
@@ -114,12 +114,12 @@ class Source(DataSource):
         del schema, overwrite
         _refuse()
 
-    def streamWriter(self, schema: "StructType", overwrite: bool) -> NoReturn:  # noqa: N802
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> NoReturn:
         """Refuse: metadata is not written."""
         del schema, overwrite
         _refuse()
 
-    def streamReader(self, schema: "StructType") -> "ChangeReader":  # noqa: N802
+    def streamReader(self, schema: "StructType") -> "ChangeReader":
         """Return the reader of a stream.
 
         Raises:
@@ -134,7 +134,7 @@ class Source(DataSource):
             )
         self._check_columns(schema)
         try:
-            from graveler.spark.streams.source import ChangeReader  # noqa: PLC0415 - as above
+            from graveler.spark.streams.source import ChangeReader
         except ImportError as error:
             raise MissingDependencyError(
                 f"streams of changes need PySpark 4.2 or newer, and pyarrow: {error}"

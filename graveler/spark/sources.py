@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.process import batches
 from graveler.repository.imports.found import Found, Piece
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-_FOUND: Final = (
+_FOUND = (
     "path string, address string, size long, version string, mtime timestamp, checksum string, "
     "content_type string, metadata map<string,string>, fault string"
 )
-_NAMES: Final = tuple(field.split()[0] for field in _FOUND.split(", "))
-_BATCH: Final = 5_000
+_NAMES = tuple(field.split()[0] for field in _FOUND.split(", "))
+_BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PieceTask:
 
 
 def _batch_of(files: Sequence[Found], fault: str | None = None) -> "pa.RecordBatch":
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow as pa
 
     kinds: dict[str, Any] = {
         "size": pa.int64(),
@@ -74,7 +74,7 @@ def frame_of(spark: "SparkSession", pieces: Sequence[Piece]) -> "Iterator[DataFr
         CorruptionError: The MD5 of an inventory's file differs from the manifest.
         ObjectNotFoundError: A file of an inventory is missing.
     """
-    from pyspark import StorageLevel  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark import StorageLevel
 
     numbers = spark.range(0, len(pieces), 1, len(pieces))
     frame = numbers.mapInArrow(PieceTask(pieces), _FOUND).persist(StorageLevel.DISK_ONLY)

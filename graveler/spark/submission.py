@@ -5,7 +5,7 @@ Kubernetes or a service starts on another machine does not, but it has the setti
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from graveler.arguments import instance
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_PREFIX: Final = "spark.graveler.secret."
+_PREFIX = "spark.graveler.secret."
 """Prefix of the settings; Spark redacts values of settings with such a name on its pages and in logs."""
 
 

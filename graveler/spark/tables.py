@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from graveler.arguments import (
     BranchLike,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
 
 
-TARGET_BYTES: Final = 128 << 20
+TARGET_BYTES = 128 << 20
 """Size of the files that a compaction writes: 128 MiB."""
 
 
@@ -148,9 +148,9 @@ class Tables:
         trees = [self.repository.ref(ref).commit for ref in (left, right)]
         prefix = prefix_text(prefix, "prefix")
         if method != "spark":
-            from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - heavy
+            from pyspark.sql.pandas.types import from_arrow_schema
 
-            from graveler.spark.trees import TreeReader  # noqa: PLC0415 - needs PySpark
+            from graveler.spark.trees import TreeReader
 
             stores = self.repository.stores
             request = Request(stores.location, stores.name, kind="diff", prefix=prefix)
@@ -293,7 +293,7 @@ class Tables:
             landed=self._landed,
         )
 
-    def commit(  # noqa: PLR0913 - the fields of a commit, and by what
+    def commit(
         self,
         branch: str | BranchLike,
         message: str,
@@ -338,7 +338,7 @@ class Tables:
             share_bytes=share_bytes,
         )
 
-    def merge(  # noqa: PLR0913 - the fields of a commit, and by what
+    def merge(
         self,
         source: str | Commit | RefLike,
         into: str | BranchLike,

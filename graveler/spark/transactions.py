@@ -13,7 +13,7 @@ other spellings, an overwrite without rows, and files that a compaction has comb
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from graveler.arguments import BranchLike, PathText, path_text, text
 from graveler.errors import MergeConflictError, NoChangesError, StateError
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from graveler.lake import Repository, Run
 
-_SHOWN: Final = 5
-_KEPT: Final = 1_000
+_SHOWN = 5
+_KEPT = 1_000
 _log = logging.getLogger(__name__)
 
 
-class _LandedBefore(Exception):  # noqa: N818 - no error: the transaction has nothing to do
+class _LandedBefore(Exception):
     """The target already has the transaction."""
 
     def __init__(self, commit: Commit) -> None:
@@ -206,7 +206,7 @@ class Transaction:
 
 
 @contextmanager
-def transaction(  # noqa: PLR0913 - the fields of a commit
+def transaction(
     repository: "Repository",
     spark: "SparkSession",
     branch: str | BranchLike,

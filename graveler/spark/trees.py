@@ -6,7 +6,7 @@ cache, and the list of its ranges.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_TASK_ENTRIES: Final = 250_000
+_TASK_ENTRIES = 250_000
 """Number of entries of a task, if the number of tasks is not given."""
-_SMALL_BYTES: Final = 64 << 20
+_SMALL_BYTES = 64 << 20
 """Size of the ranges that a driver reads at once. Spark has twice as much of it in the driver's heap."""
-_ROWS: Final = 4_096
+_ROWS = 4_096
 
 
 class Ranges(NamedTuple):

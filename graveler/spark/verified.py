@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from graveler.errors import CorruptionError, InvalidInputError
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 
-_MOST_BYTES: Final = 2**31 - 1
-_BITS: Final = {"sha224": 224, "sha256": 256, "sha384": 384, "sha512": 512}
+_MOST_BYTES = 2**31 - 1
+_BITS = {"sha224": 224, "sha256": 256, "sha384": 384, "sha512": 512}
 _Measured = tuple[int, str]
 
 
@@ -56,7 +56,7 @@ def verify_files(spark: "SparkSession", files: Sequence[tuple[Entry, str]]) -> N
 
 def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, _Measured]:
     """Return the size and checksum of each file by name."""
-    from pyspark.sql.functions import col  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.sql.functions import col
 
     with planning(spark, uris) as planner:
         reader = planner.read.format("binaryFile").option("__globPaths__", "false")
@@ -68,7 +68,7 @@ def _found(spark: "SparkSession", algorithm: str, uris: list[str]) -> dict[str, 
 
 
 def _digest(algorithm: str) -> "Column":
-    from pyspark.sql.functions import col, lit, md5, sha1, sha2  # noqa: PLC0415 - heavy
+    from pyspark.sql.functions import col, lit, md5, sha1, sha2
 
     content = col("content")
     if algorithm in _BITS:

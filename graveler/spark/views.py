@@ -1,7 +1,7 @@
 """Names of temporary views, checked before a view is made."""
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.arguments import text
 from graveler.errors import InvalidInputError
@@ -9,7 +9,7 @@ from graveler.errors import InvalidInputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_QUOTED: Final = re.compile(r"`(?:[^`]|``)*`")
+_QUOTED = re.compile(r"`(?:[^`]|``)*`")
 
 
 def check_view(spark: "SparkSession", name: Any) -> None:
@@ -18,7 +18,7 @@ def check_view(spark: "SparkSession", name: Any) -> None:
     Raises:
         InvalidInputError: Spark does not parse it as a name, or it names a database.
     """
-    from pyspark.errors import ParseException  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.errors import ParseException
 
     name = text(name, "name of a view")
     try:

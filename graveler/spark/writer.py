@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from graveler.arguments import PathText, choice, instance, optional, path_text, text, texts
 from graveler.errors import AlreadyExistsError, InvalidInputError
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-_LOCAL: Final = "file://"
-_THREADS: Final = 4
+_LOCAL = "file://"
+_THREADS = 4
 
 
 def settle(store: ObjectStore, files: Sequence[ObjectInfo]) -> list[str]:
@@ -76,11 +76,11 @@ def _settle(path: Path) -> str:
 SaveMode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 PartitionOverwrite = Literal["dynamic", "static"]
 
-SAVE_MODES: Final = (*MODES, "errorifexists", "ignore")
+SAVE_MODES = (*MODES, "errorifexists", "ignore")
 """The modes of Spark's writer."""
-_CAREFUL: Final = ("error", "errorifexists", "ignore")
-_MARK: Final = 16
-_MOMENT: Final = (
+_CAREFUL = ("error", "errorifexists", "ignore")
+_MARK = 16
+_MOMENT = (
     "concat(cast(timestamp_ntz'1970-01-01' + make_dt_interval(0, 0, 0, "
     "cast(unix_micros({}) as decimal(20, 0)) / 1000000) as string), 'Z')"
 )
@@ -99,13 +99,13 @@ class WriteOptions(TypedDict, total=False):
     schema: SchemaRule | None
 
 
-def write(  # noqa: PLR0913 - the options of Spark's writer
+def write(
     target: Target,
     df: "DataFrame",
     path: PathText,
     *,
     mode: SaveMode = "append",
-    format: str = "parquet",  # noqa: A002 - Spark's own word
+    format: str = "parquet",
     partition_by: Sequence[str] = (),
     partition_overwrite: PartitionOverwrite = "dynamic",
     options: Mapping[str, str] | None = None,
@@ -210,11 +210,11 @@ def write(  # noqa: PLR0913 - the options of Spark's writer
     return entries
 
 
-def check_terms(  # noqa: PLR0913 - the options of Spark's writer
+def check_terms(
     path: PathText,
     *,
     mode: SaveMode = "append",
-    format: str = "parquet",  # noqa: A002 - Spark's own word
+    format: str = "parquet",
     partition_by: Sequence[str] = (),
     partition_overwrite: PartitionOverwrite = "dynamic",
     options: Mapping[str, str] | None = None,
@@ -239,7 +239,7 @@ def save(
     target: Target,
     df: "DataFrame",
     *,
-    format: str,  # noqa: A002 - Spark's own word
+    format: str,
     partition_by: Sequence[str],
     options: Mapping[str, str] | None = None,
     schema: "StructType | None" = None,
@@ -256,8 +256,8 @@ def save(
         options: Spark's options of the format.
         schema: The columns to store in the entries of Parquet files; by default those of `df`.
     """
-    from pyspark.sql.functions import expr  # noqa: PLC0415 - heavy: only where it is used
-    from pyspark.sql.types import TimestampType  # noqa: PLC0415
+    from pyspark.sql.functions import expr
+    from pyspark.sql.types import TimestampType
 
     store = target.repository.objects
     address = target.new_address()

@@ -18,14 +18,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from operator import lt
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from graveler.model import BLOCK_BYTES, KEY_BYTES
 from graveler.sstable.format import DamageError, read_varint, varint
 
-KEY_TRAILER_BYTES: Final = 8
+KEY_TRAILER_BYTES = 8
 """Behind each key of a record: type (1 byte), sequence number (7 bytes)."""
-_PAIR_BYTES: Final = 100  # about the memory that Python needs for one more pair
+_PAIR_BYTES = 100  # about the memory that Python needs for one more pair
 
 
 def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
@@ -138,10 +138,10 @@ class Columns(NamedTuple):
         return cls([key for key, _ in batch], [value for _, value in batch], lengths.tobytes())
 
 
-_PUT: Final = 1
-_STEP: Final = 32 * 1024  # bytes of a block between two checks of the size of the batch
-_BATCH: Final = 1024
-_MAX_KEY: Final = KEY_BYTES + KEY_TRAILER_BYTES
+_PUT = 1
+_STEP = 32 * 1024  # bytes of a block between two checks of the size of the batch
+_BATCH = 1024
+_MAX_KEY = KEY_BYTES + KEY_TRAILER_BYTES
 
 
 def batches(block: bytes, runs: Sequence[int], after: bytes | None) -> Iterator[Batch]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import accumulate, islice, starmap
 from operator import lt
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -21,13 +21,13 @@ from graveler.sstable.block import KEY_TRAILER_BYTES, Columns
 from graveler.sstable.compression import decompress_into, decompressed_size
 from graveler.sstable.format import DamageError
 
-_ROWS: Final = 256
-_LONGEST_RUN: Final = 64
-_LONG: Final = 0x80
-_PUT: Final = 1
-_LOW: Final = 0x7F
-_PADDING: Final = 8
-_LONG_KEY: Final = 0x8080
+_ROWS = 256
+_LONGEST_RUN = 64
+_LONG = 0x80
+_PUT = 1
+_LOW = 0x7F
+_PADDING = 8
+_LONG_KEY = 0x8080
 
 
 class _Places(NamedTuple):

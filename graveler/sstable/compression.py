@@ -1,16 +1,14 @@
 """The compression of blocks: the types, the declared size of a block, and decompression."""
 
-from typing import Final
-
 import cramjam
 
 from graveler.model import BLOCK_BYTES
 from graveler.sstable.format import DamageError, read_varint
 
-NO_COMPRESSION: Final = 0
-_SNAPPY: Final = 1
-_LZ4: Final = frozenset((4, 5))
-_ZSTD: Final = 7
+NO_COMPRESSION = 0
+_SNAPPY = 1
+_LZ4 = frozenset((4, 5))
+_ZSTD = 7
 
 
 def decompressed_size(kind: int, stored: bytes) -> int:

@@ -31,21 +31,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from cramjam import snappy
 from xxhash import xxh3_64_intdigest, xxh32, xxh64
 
-_MASK_32: Final = 0xFFFFFFFF
+_MASK_32 = 0xFFFFFFFF
 
 
-XXH3: Final = 4
-_LAST_BYTE_FACTOR: Final = 0x6B9083D9
-_CRC32C_POLYNOMIAL: Final = 0x82F63B78
-_CRC32C_MASK: Final = 0xA282EAD8
-_FRAME_BYTES: Final = 64 * 1024
+XXH3 = 4
+_LAST_BYTE_FACTOR = 0x6B9083D9
+_CRC32C_POLYNOMIAL = 0x82F63B78
+_CRC32C_MASK = 0xA282EAD8
+_FRAME_BYTES = 64 * 1024
 """Largest chunk of Snappy's framing format. Larger blocks are rare."""
-_FRAMED_CHECKSUM: Final = slice(14, 18)
+_FRAMED_CHECKSUM = slice(14, 18)
 """Behind the identifier of the stream (10 bytes), and the type and length of the first chunk."""
 
 
@@ -95,29 +95,29 @@ def _crc32c_by_table(data: bytes) -> int:
     return ((value >> 15 | value << 17) + _CRC32C_MASK) & _MASK_32
 
 
-CHECKSUMS: Final[Mapping[int, Callable[[bytes, int], int]]] = MappingProxyType(
+CHECKSUMS: Mapping[int, Callable[[bytes, int], int]] = MappingProxyType(
     {1: _crc32c, 2: _xxh32, 3: _xxh64, XXH3: xxh3}
 )
 """Kind to function of (stored block, compression type). Kind 0, no checksum, is refused."""
 
 
-FOOTER_BYTES: Final = 53
-_LEVELDB_FOOTER_BYTES: Final = 48
-LEVELDB: Final = 0
+FOOTER_BYTES = 53
+_LEVELDB_FOOTER_BYTES = 48
+LEVELDB = 0
 """The format version of a table with LevelDB's footer."""
-_CRC32C: Final = 1
-TRAILER_BYTES: Final = 5
+_CRC32C = 1
+TRAILER_BYTES = 5
 """Behind every block: compression type (1 byte), checksum (4 bytes)."""
 
-_MAGIC: Final = bytes.fromhex("f7cff485b741e288")
-_LEVELDB_MAGIC: Final = bytes.fromhex("57fb808b247547db")
-_EXTENDED: Final = bytes.fromhex("3e007a00")
-_CONTEXT_VERSION: Final = 6
-_VERSIONS: Final = range(2, 7)
-_MAX_VARINT_BYTES: Final = 10
-_MORE: Final = 0x80
-_LOW: Final = 0x7F
-_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(_MORE))
+_MAGIC = bytes.fromhex("f7cff485b741e288")
+_LEVELDB_MAGIC = bytes.fromhex("57fb808b247547db")
+_EXTENDED = bytes.fromhex("3e007a00")
+_CONTEXT_VERSION = 6
+_VERSIONS = range(2, 7)
+_MAX_VARINT_BYTES = 10
+_MORE = 0x80
+_LOW = 0x7F
+_ONE_BYTE = tuple(bytes((value,)) for value in range(_MORE))
 
 
 class DamageError(Exception):

@@ -11,7 +11,7 @@ each of the same form. The writer chooses the size above which it uses two level
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.errors import InvalidInputError
 from graveler.sstable.block import KEY_TRAILER_BYTES, bounds, entries, join_key, spend
@@ -24,17 +24,17 @@ from graveler.sstable.format import (
     read_varint,
 )
 
-ROCKSDB_PROPERTIES: Final = b"rocksdb.properties"
+ROCKSDB_PROPERTIES = b"rocksdb.properties"
 """The properties block's name in the metaindex."""
-SESSION: Final = "rocksdb.creating.session.identity"
-HOST: Final = "rocksdb.creating.host.identity"
-ORIGINAL_FILE_NUMBER: Final = "rocksdb.original.file.number"
-TWO_LEVELS: Final = 2
+SESSION = "rocksdb.creating.session.identity"
+HOST = "rocksdb.creating.host.identity"
+ORIGINAL_FILE_NUMBER = "rocksdb.original.file.number"
+TWO_LEVELS = 2
 
-_OURS: Final = "graveler."
-_NAME: Final = re.compile(r"[a-z][a-z0-9_.-]*")
-_COMPARATOR: Final = b"leveldb.BytewiseComparator"
-_ONE_LEVEL: Final = 0
+_OURS = "graveler."
+_NAME = re.compile(r"[a-z][a-z0-9_.-]*")
+_COMPARATOR = b"leveldb.BytewiseComparator"
+_ONE_LEVEL = 0
 
 
 class IndexForm(NamedTuple):

@@ -10,7 +10,6 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from mmap import mmap
-from typing import Final
 
 from graveler.errors import CorruptionError
 from graveler.sstable.block import Batch, Columns, batches, bounds, entries, run_of
@@ -37,15 +36,15 @@ from graveler.sstable.metadata import (
     user_properties,
 )
 
-_TOGETHER: Final = 4 << 20
+_TOGETHER = 4 << 20
 """About how many bytes of blocks are decoded together."""
-_MANY: Final = 50_000
+_MANY = 50_000
 """How many records can be decoded one by one in the time in which numpy loads."""
 
 Data = bytes | bytearray | memoryview | mmap
 """The whole file, in memory or mapped."""
-_INDEX: Final = b"rocksdb.index"
-_MASK_32: Final = 0xFFFFFFFF
+_INDEX = b"rocksdb.index"
+_MASK_32 = 0xFFFFFFFF
 
 
 class BlockFile:
@@ -221,7 +220,7 @@ class TableReader:
 
         The iterator stops after some MiB, and at a block that is damaged or has an uncommon form.
         """
-        from graveler.sstable.columns import Blocks  # noqa: PLC0415 - it loads numpy
+        from graveler.sstable.columns import Blocks
 
         separators, handles = self._index
         stored: list[tuple[int, bytes]] = []
@@ -272,7 +271,7 @@ class TableReader:
             first = run_of(block, runs, start) if start else 0
             for batch in batches(block, runs[first : first + most + 1 if most else None], before):
                 if batch[-1][0] > separators[position]:
-                    raise DamageError(f"key {batch[-1][0]!r} is past its index entry")  # noqa: TRY301
+                    raise DamageError(f"key {batch[-1][0]!r} is past its index entry")
                 yield batch
         except DamageError as error:
             place = f"data block at {handles[position].offset}"

@@ -20,7 +20,7 @@ from hashlib import sha256
 from mmap import ACCESS_READ, MADV_RANDOM, mmap
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -47,12 +47,12 @@ from graveler.sstable.metadata import (
 )
 from graveler.sstable.reader import BlockFile
 
-_FORMAT_VERSION: Final = 5  # the checksums of 6 are random: equal records give unequal bytes
+_FORMAT_VERSION = 5  # the checksums of 6 are random: equal records give unequal bytes
 
 
-_SESSION_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_SESSION_LENGTH: Final = 20
-_ONE_RUN: Final = 1 << 31
+_SESSION_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_SESSION_LENGTH = 20
+_ONE_RUN = 1 << 31
 
 
 def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> None:
@@ -123,13 +123,13 @@ def _session(identity: bytes, index: bytes) -> bytes:
     return "".join(digits).encode()
 
 
-COMPRESSIONS: Final = ("none", "snappy", "lz4", "zstd")
-_BLOCK_BYTES: Final = 32 * 1024
-_RESTART_INTERVAL: Final = 16
-_ZSTD_OPTIONS: Final = (-14, 1, 0, 0)  # level 1: a third faster than 3, at most 2 % larger
-_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-_FREE_SPACE: Final = "no space left; free some and repeat"
-_TRANSLATIONS: Final[tuple[tuple[str, type[GravelerError], str], ...]] = (
+COMPRESSIONS = ("none", "snappy", "lz4", "zstd")
+_BLOCK_BYTES = 32 * 1024
+_RESTART_INTERVAL = 16
+_ZSTD_OPTIONS = (-14, 1, 0, 0)  # level 1: a third faster than 3, at most 2 % larger
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_FREE_SPACE = "no space left; free some and repeat"
+_TRANSLATIONS: tuple[tuple[str, type[GravelerError], str], ...] = (
     (
         "strict ascending order",
         UnsortedKeysError,
@@ -262,7 +262,7 @@ class TableWriter:
 
 def _rocksdict() -> Any:
     try:
-        import rocksdict  # noqa: PLC0415 - slow to import: loaded for the first table written
+        import rocksdict
     except NameError:  # a signal interrupted the first import, and the package cannot repeat it
         return sys.modules["rocksdict.rocksdict"]
     return rocksdict

@@ -8,7 +8,7 @@ from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
 from threading import local
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from graveler.clock import IdSource
 from graveler.errors import PreconditionFailedError
@@ -43,12 +43,12 @@ def _combine(newest_first: Sequence[Iterable[tuple[bytes, T]]]) -> Iterator[tupl
             yield key, value
 
 
-HOLD: Final = "hold-"
+HOLD = "hold-"
 """Prefix of tokens that no branch names, for entries that are kept for a short time."""
 
-_LAID: Final = "laid-"
-_REMEMBERED: Final = 1_000
-_NOTED: Final = 64
+_LAID = "laid-"
+_REMEMBERED = 1_000
+_NOTED = 64
 
 
 def laid_token(ids: IdSource) -> str:

@@ -48,7 +48,7 @@ class SequenceIds(IdSource):
 
     def __init__(self, seed: int = 0) -> None:
         self._last = 0
-        self._random = random.Random(seed)  # noqa: S311 - a test's seed
+        self._random = random.Random(seed)
 
     def unique(self) -> str:
         """Return the next number."""

@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import BinaryIO, Final, Literal, NamedTuple, NoReturn
+from typing import BinaryIO, Literal, NamedTuple, NoReturn
 
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError
 from graveler.kv.store import KVStore, Predicate, Stored
@@ -43,7 +43,7 @@ Action = Callable[[str], object]
 Moment = Literal["before", "after"]
 """Before or after the effect of the call."""
 
-_CONDITIONAL: Final = frozenset({"set_if", "delete_if"})
+_CONDITIONAL = frozenset({"set_if", "delete_if"})
 
 
 class ProcessDied(BaseException):

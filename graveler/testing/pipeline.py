@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
@@ -33,7 +33,7 @@ Pipeline = Callable[[Any], object]
 """Called with a repository, or with a run if `simulate` was given its key."""
 
 Kind = Literal["dies-before", "dies-after", "unavailable", "lost-reply", "overtaken"]
-KINDS: Final[tuple[Kind, ...]] = (
+KINDS: tuple[Kind, ...] = (
     "dies-before",
     "dies-after",
     "unavailable",
@@ -41,10 +41,10 @@ KINDS: Final[tuple[Kind, ...]] = (
     "overtaken",
 )
 
-_OF_WRITES: Final = frozenset({"dies-after", "lost-reply"})
-_REPOSITORY: Final = "simulated"
-_ATTEMPTS: Final = 3
-_NEAR: Final = 3
+_OF_WRITES = frozenset({"dies-after", "lost-reply"})
+_REPOSITORY = "simulated"
+_ATTEMPTS = 3
+_NEAR = 3
 
 
 class SimulationError(AssertionError):
@@ -144,7 +144,7 @@ class _Scene:
         return error
 
 
-def simulate(  # noqa: PLR0913 - a parameter each
+def simulate(
     pipeline: Pipeline,
     *,
     run: str | None = None,
@@ -292,7 +292,7 @@ def _chosen(
         for point in everything
         if any(abs(point.call.number - number) <= _NEAR for number in expected.moved_by)
     ][:most]
-    chance = Random(seed)  # noqa: S311 - which points to try is no secret
+    chance = Random(seed)
     rest = [point for point in everything if point not in near]
     picked = {*near, *chance.sample(rest, most - len(near))}
     return [point for point in everything if point in picked]

@@ -22,8 +22,8 @@ _REPOSITORY = "test"
 @pytest.fixture
 def graveler_clock() -> "FakeClock":
     """The clock of the test's lake: ``graveler_clock.advance(hours=1)``."""
-    from graveler.testing.clock import FakeClock  # noqa: PLC0415 - imported when first used
-    from graveler.testing.world import START  # noqa: PLC0415
+    from graveler.testing.clock import FakeClock
+    from graveler.testing.world import START
 
     return FakeClock(START)
 
@@ -31,14 +31,14 @@ def graveler_clock() -> "FakeClock":
 @pytest.fixture
 def graveler_world(graveler_clock: "FakeClock") -> "World":
     """The stores of the test's lake, which any number of processes may open."""
-    from graveler.testing.world import World  # noqa: PLC0415
+    from graveler.testing.world import World
 
     return World(graveler_clock)
 
 
 @pytest.fixture
 def _graveler_process() -> "Process":
-    from graveler.testing.process import Process  # noqa: PLC0415
+    from graveler.testing.process import Process
 
     return Process()
 
@@ -67,7 +67,7 @@ def graveler_reopen(
 @pytest.fixture
 def graveler_faults(_graveler_process: "Process") -> "Faults":
     """Faults at the n-th call of the test: ``with graveler_faults.dies(3): …``."""
-    from graveler.testing.process import Faults  # noqa: PLC0415
+    from graveler.testing.process import Faults
 
     return Faults(_graveler_process)
 
@@ -77,8 +77,8 @@ def graveler_fs(
     graveler_lake: "Lake", graveler_repo: "Repository"
 ) -> "Iterator[GravelerFileSystem]":
     """The test's lake as an fsspec filesystem, at ``grav://test/main/…``."""
-    from graveler.fs import GravelerFileSystem  # noqa: PLC0415
-    from graveler.lake.shared import lend_lake  # noqa: PLC0415
+    from graveler.fs import GravelerFileSystem
+    from graveler.lake.shared import lend_lake
 
     with lend_lake(graveler_lake):
         yield GravelerFileSystem(graveler_lake.location, skip_instance_cache=True)
@@ -87,7 +87,7 @@ def graveler_fs(
 @pytest.fixture
 def graveler_disk_repo(tmp_path: Path) -> "Iterator[Repository]":
     """A new repository in a folder, for processes such as Spark or a scheduler to open."""
-    from graveler.lake import init  # noqa: PLC0415
+    from graveler.lake import init
 
     with init(tmp_path / "lake") as lake:
         yield lake.create_repository(_REPOSITORY)

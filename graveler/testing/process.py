@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock, get_ident
 from types import FrameType
-from typing import BinaryIO, ClassVar, Final
+from typing import BinaryIO, ClassVar
 
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
 from graveler.testing.faults import Action, Moment, ProcessDied, lost_reply, unavailable
 
-_OURS: Final = f"{Path(__file__).parents[1]}{os.sep}"
-_RUNNER: Final = str(Path(__file__).with_name("pipeline.py"))
-_LIBRARY: Final = f"{sysconfig.get_path('stdlib')}{os.sep}"
-_KV_WRITES: Final = frozenset({"set", "set_many", "set_if", "delete", "delete_if", "drop"})
-_OBJECT_WRITES: Final = frozenset({"put", "put_if_absent", "put_if_match", "delete"})
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
+_RUNNER = str(Path(__file__).with_name("pipeline.py"))
+_LIBRARY = f"{sysconfig.get_path('stdlib')}{os.sep}"
+_KV_WRITES = frozenset({"set", "set_many", "set_if", "delete", "delete_if", "drop"})
+_OBJECT_WRITES = frozenset({"put", "put_if_absent", "put_if_match", "delete"})
 
 
 @dataclass(frozen=True, slots=True)

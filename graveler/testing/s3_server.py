@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_server.werkzeug_app import (
@@ -42,7 +42,7 @@ class Fault(StrEnum):
     HALF_BODY = "half of the reply comes, then the connection breaks"
 
 
-_REFUSALS: Final = {
+_REFUSALS = {
     Fault.INTERNAL_ERROR: ("500 Internal Server Error", "InternalError"),
     Fault.SLOW_DOWN: ("503 Service Unavailable", "SlowDown"),
     Fault.CONFLICT: ("409 Conflict", "ConditionalRequestConflict"),

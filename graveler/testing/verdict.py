@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from graveler.lake import Repository
 from graveler.testing.observer import Observer
 from graveler.testing.world import World
 
-_LONG: Final = 400
-_ROUNDS: Final = 4
-_SHOWN: Final = 4
+_LONG = 400
+_ROUNDS = 4
+_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)

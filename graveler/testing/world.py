@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 from graveler.config import LakeConfig
 from graveler.kv.memory import MemoryKVStore
@@ -21,10 +21,10 @@ from graveler.repository.writes import StagedWrites
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
-START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 """The time at which the clock of a world begins."""
 
-_numbers: Final = count(1)
+_numbers = count(1)
 
 
 class _WorldLake(Lake):

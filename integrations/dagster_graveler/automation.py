@@ -3,15 +3,15 @@
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 
 from dagster_graveler.lifecycle import assets_of_run
 from dagster_graveler.materializations import PUBLISHED
 
-_PAGE: Final = 1000
-_OF_DEPS: Final = frozenset({"AnyDepsCondition", "AllDepsCondition"})
+_PAGE = 1000
+_OF_DEPS = frozenset({"AnyDepsCondition", "AllDepsCondition"})
 _Condition = dg.AutomationCondition[dg.AssetKey]
 _Context = dg.AutomationContext[dg.AssetKey]
 _Result = dg.AutomationResult[dg.AssetKey]

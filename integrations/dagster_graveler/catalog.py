@@ -1,7 +1,7 @@
 """Metadata for Dagster's catalog: kinds, references to code, and addresses of files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeGuard, get_args
+from typing import Any, TypeGuard, get_args
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
@@ -10,7 +10,7 @@ from dagster_graveler.io_managers.base import GravelerIOManager
 from dagster_graveler.resource import GravelerResource
 from graveler.frames.libraries import PACKAGES
 
-_MOST_KINDS: Final = 3
+_MOST_KINDS = 3
 _Assets = Sequence[dg.AssetsDefinition | dg.AssetSpec]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import dagster as dg
 from dagster.components.resolved.core_models import (
@@ -27,7 +27,7 @@ from dagster_graveler.rollback import build_rollback_job
 from dagster_graveler.sensors.branches import deployment_branch
 from graveler.errors import InvalidInputError
 
-_SHORTEST: Final = 2
+_SHORTEST = 2
 
 _Partitions = Annotated[
     dg.PartitionsDefinition[str] | None,
@@ -63,8 +63,8 @@ class GravelerScaffolder(dg.Scaffolder[_ScaffoldParams]):
         dg.scaffold_component(request, {"lake": params.lake, "repository": repository})
 
 
-_MODELS: Final = {**GravelerResource.model_fields, **GravelerIOManager.model_fields}
-_OWN: Final = ("graveler", "lake", "repository", "s3", "password")
+_MODELS = {**GravelerResource.model_fields, **GravelerIOManager.model_fields}
+_OWN = ("graveler", "lake", "repository", "s3", "password")
 _Settings: Any = make_dataclass(  # each setting of the resource and the IO manager is an attribute
     "_Settings",
     [

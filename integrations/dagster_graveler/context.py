@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Final
 
 import dagster as dg
 from dagster import (
@@ -27,37 +26,37 @@ StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionCo
 RunContext = StepContext | InputContext | OutputContext | DagsterRun
 """Every context that belongs to one Dagster run."""
 
-RANGE_TAGS: Final = (
+RANGE_TAGS = (
     "dagster/asset_partition_range_start",
     "dagster/asset_partition_range_end",
 )
 """Tags of a run for several partitions: the first and the last of them."""
 
-LOCATION: Final = "code.location"
+LOCATION = "code.location"
 """Name in a run's metadata: the code location, unless everything runs in one process."""
 
-MAIN: Final = "main"
+MAIN = "main"
 """The target whose name is not part of the keys of runs."""
 
-OP_OUTPUTS: Final = "_dagster/ops/"
+OP_OUTPUTS = "_dagster/ops/"
 """The folder of the outputs of ops. They pass values inside a run and are never published."""
 
-BACKFILL: Final = "dagster.backfill"
+BACKFILL = "dagster.backfill"
 """Name in a run's metadata: the id of the backfill of its Dagster run."""
 
-_WINDOW: Final = "dagster.window"
-_PARTITION: Final = "dagster/partition"
-_BACKFILL: Final = "dagster/backfill"
-_JOB: Final = "graveler/job"
-_OWNER: Final = "graveler/owner"
-_IMPLICIT: Final = "__ASSET_JOB"
-_EPHEMERAL: Final = "__ephemeral_asset_job__"
-_LONG: Final = 80
+_WINDOW = "dagster.window"
+_PARTITION = "dagster/partition"
+_BACKFILL = "dagster/backfill"
+_JOB = "graveler/job"
+_OWNER = "graveler/owner"
+_IMPLICIT = "__ASSET_JOB"
+_EPHEMERAL = "__ephemeral_asset_job__"
+_LONG = 80
 
-_MOST_RUNS: Final = 256
+_MOST_RUNS = 256
 
-_pipelines: Final[dict[frozenset[dg.AssetKey], str]] = {}
-_runs: Final[dict[str, DagsterRun]] = {}
+_pipelines: dict[frozenset[dg.AssetKey], str] = {}
+_runs: dict[str, DagsterRun] = {}
 
 
 def run_of(context: RunContext) -> DagsterRun:

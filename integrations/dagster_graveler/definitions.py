@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
@@ -25,13 +25,13 @@ from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
 
 # the managers and pipelines of each resource; the manager keeps it, and so its id
-_managers: Final[dict[int, GravelerIOManager]] = {}
-_pipelines: Final = defaultdict[int, dict[str, list[dg.AssetsDefinition]]](dict)
-_MANAGERS: Final = (dg.IOManagerDefinition, dg.ConfigurableIOManagerFactory)
+_managers: dict[int, GravelerIOManager] = {}
+_pipelines = defaultdict[int, dict[str, list[dg.AssetsDefinition]]](dict)
+_MANAGERS = (dg.IOManagerDefinition, dg.ConfigurableIOManagerFactory)
 
 
 @disable_dagster_warnings()  # of beta and preview APIs, which are used here
-def graveler_definitions(  # noqa: PLR0913 - all but the first two have a default
+def graveler_definitions(
     assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
     graveler: GravelerResource,
     *,
@@ -146,7 +146,7 @@ def _kept(
     }
 
 
-def surround(  # noqa: PLR0913 - all but the first two have a default
+def surround(
     keys: Iterable[dg.AssetKey],
     graveler: GravelerResource,
     *,

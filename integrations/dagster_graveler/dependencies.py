@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import dagster as dg
 
@@ -29,7 +28,7 @@ from graveler.lake import Publish, Repository, Run, RunState
 from graveler.model import Commit
 from graveler_common.history import find_commit, own_commits
 
-_STAND_IN: Final = "dagster/io_manager_key"
+_STAND_IN = "dagster/io_manager_key"
 """Name in the metadata of an asset of the code location that the Dagster run does not select."""
 
 

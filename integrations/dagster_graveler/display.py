@@ -4,7 +4,7 @@ import inspect
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
@@ -16,13 +16,13 @@ from graveler.lake import RunRecord
 from graveler_common.history import Changes, Folder, Path, verdict_row
 from graveler_common.lakes import is_final
 
-_LISTED: Final = 50
+_LISTED = 50
 
-_ROWS: Final = 12
-_NAME: Final = 44
+_ROWS = 12
+_NAME = 44
 _LEFT, _WIDE, _ROW, _TOP = 330, 300, 22, 30
-_COLORS: Final = {"added": "#2e9e5b", "changed": "#d9a514", "removed": "#cf4b3f"}
-_FONT: Final = "font-family='ui-monospace,Menlo,monospace' font-size='12'"
+_COLORS = {"added": "#2e9e5b", "changed": "#d9a514", "removed": "#cf4b3f"}
+_FONT = "font-family='ui-monospace,Menlo,monospace' font-size='12'"
 
 
 def change_metadata(changes: Changes | None) -> Mapping[str, Any]:

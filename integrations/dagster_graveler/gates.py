@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
@@ -15,7 +15,7 @@ from graveler.errors import InvalidInputError, MergeConflictError
 from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
 
-_SEVERITIES: Final[Mapping[str, dg.AssetCheckSeverity]] = {
+_SEVERITIES: Mapping[str, dg.AssetCheckSeverity] = {
     "error": dg.AssetCheckSeverity.ERROR,
     "warn": dg.AssetCheckSeverity.WARN,
 }

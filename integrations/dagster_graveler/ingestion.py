@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
 
 
-def build_ingest_asset(  # noqa: PLR0913 - all have a default
+def build_ingest_asset(
     name: str = "ingest",
     *,
     branch: str = "ingest",

@@ -7,7 +7,6 @@ its runs still running, but the reaper does not.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Final
 
 import dagster as dg
 from dagster._core.definitions.events import HookExecutionResult
@@ -25,9 +24,9 @@ from graveler.gates.gate import Check, Gate
 from graveler.lake import Run, RunRecord, RunState
 from graveler_common.history import reaped_row
 
-_REAPED: Final = 200
-_UNDER_WAY: Final = ("REQUESTED", "CANCELING", "FAILING")
-_ENDED: Final = frozenset((StepEventStatus.SUCCESS, StepEventStatus.SKIPPED))
+_REAPED = 200
+_UNDER_WAY = ("REQUESTED", "CANCELING", "FAILING")
+_ENDED = frozenset((StepEventStatus.SUCCESS, StepEventStatus.SKIPPED))
 
 
 def build_lifecycle_sensors(

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import dagster as dg
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
     from dagster_graveler.resource import GravelerResource
 
-RUN: Final = "graveler/run"
-ATTEMPT: Final = "graveler/attempt"
-COMMIT: Final = "graveler/commit"
-PUBLISHED: Final = "graveler/published_as"
+RUN = "graveler/run"
+ATTEMPT = "graveler/attempt"
+COMMIT = "graveler/commit"
+PUBLISHED = "graveler/published_as"
 """Name in the metadata of an observation: the commit with which the target has the asset."""
 
-UNPUBLISHED: Final = "allow_unpublished"
+UNPUBLISHED = "allow_unpublished"
 """Name in the metadata of an input that may be read from the open branch of another run."""
 
-MISSING: Final = "allow_missing_partitions"
+MISSING = "allow_missing_partitions"
 """Name in the metadata of an input of several partitions, some of which may be missing."""
 
-_BATCH: Final = 500
-_MOST_KNOWN: Final = 100_000
-_FEW_RUNS: Final = 16
+_BATCH = 500
+_MOST_KNOWN = 100_000
+_FEW_RUNS = 16
 _Known = dict[int, "Made | None"]
-_known: "Final[WeakKeyDictionary[dg.DagsterInstance, _Known]]" = WeakKeyDictionary()
+_known: "WeakKeyDictionary[dg.DagsterInstance, _Known]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)

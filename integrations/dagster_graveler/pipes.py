@@ -12,7 +12,7 @@ This module needs no Dagster; the program needs ``dagster-pipes`` and graveler.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.errors import InvalidInputError
 from graveler.lake import Run, RunHandle, Step
@@ -21,7 +21,7 @@ from graveler_common.lakes import shared_lake
 if TYPE_CHECKING:
     from dagster_pipes import PipesContext
 
-EXTRA: Final = "graveler"
+EXTRA = "graveler"
 """The name of the extra that carries the run."""
 
 

@@ -1,7 +1,7 @@
 """Publishing as an asset: it is materialized only if the target has moved."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 
@@ -38,21 +38,21 @@ from graveler.model import Commit, Conflict
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler_common.history import changes_of
 
-PUBLISH_POOL: Final = "graveler_publish"
+PUBLISH_POOL = "graveler_publish"
 """Dagster's pool of all publishing assets. Without a limit it has no effect. With a limit of 1,
 concurrent publishes need not repeat their merges."""
 
-WITH_DEPS: Final = dg.AutomationCondition.any_deps_match(
+WITH_DEPS = dg.AutomationCondition.any_deps_match(
     dg.AutomationCondition.will_be_requested()
 ).with_label("an asset that it publishes is requested")
 """Publish in the run of assets that their own automation conditions request."""
 
-_WAITS: Final = 60
-_WAIT_S: Final = 10
-_MARK: Final = "graveler/publish"
+_WAITS = 60
+_WAIT_S = 10
+_MARK = "graveler/publish"
 
 
-def build_publish_asset(  # noqa: PLR0913 - all but the first two have a default
+def build_publish_asset(
     name: str,
     deps: Iterable[dg.AssetKey | str | dg.AssetsDefinition],
     *,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
-from typing import Any, Final, Self, TypeGuard
+from typing import Any, Self, TypeGuard
 
 import dagster as dg
 from dagster import DagsterRun, OutputContext
@@ -38,10 +38,10 @@ from graveler.privacy import is_uri
 from graveler_common.lakes import shared_lake
 from graveler_common.settings import kv_uri, lake_settings, settings_location
 
-_MOST_RUNS: Final = 64
+_MOST_RUNS = 64
 _log = logging.getLogger(__name__)
-_runs: Final[dict[tuple[str, str], tuple[Run, ExitStack]]] = {}
-_lock: Final = Lock()
+_runs: dict[tuple[str, str], tuple[Run, ExitStack]] = {}
+_lock = Lock()
 
 
 class GravelerS3(dg.Config):
@@ -93,7 +93,7 @@ def _web(value: str, name: str) -> None:
         raise InvalidInputError(f"{name}={value!r}: give what begins with http:// or https://")
 
 
-_CHECKS: Final[Checks] = {
+_CHECKS: Checks = {
     "lake": text,
     "repository": lambda value, _: check_repository(value),
     "into": lambda value, name: check_branch(text(value, name)),

@@ -1,14 +1,14 @@
 """The check of a resource's settings when it is made: unknown and invalid settings are refused."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 from pydantic import ConfigDict
 
 from graveler.errors import InvalidInputError
 
-NO_INPUT: Final = ConfigDict(hide_input_in_errors=True)
+NO_INPUT = ConfigDict(hide_input_in_errors=True)
 """Pydantic's errors would show all settings, passwords too."""
 
 Checks = Mapping[str, Callable[[Any, str], object]]

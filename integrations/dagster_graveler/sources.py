@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
@@ -14,8 +14,8 @@ from graveler.errors import InvalidInputError
 from graveler.lake import Repository
 from graveler.model import Commit
 
-_PREFIX: Final = "graveler/prefix"
-_REF: Final = "graveler/ref"
+_PREFIX = "graveler/prefix"
+_REF = "graveler/ref"
 
 
 def build_source_asset(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.ingest import ARRIVED, INGEST, HourKind, HourState, commit_hours, file_hours
@@ -14,7 +14,7 @@ from graveler.model import ChangeKind, Commit
 from graveler_airflow.dag.context import PARTITION_KEY
 from graveler_common.history import commits_after, find_commit, has_changed
 
-MOST: Final = 250
+MOST = 250
 """Largest number of commits in one range; the next range has the rest."""
 
 
@@ -167,7 +167,7 @@ def partitions_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(hour.strftime(PARTITION_KEY) for hour in file_hours(metadata))
 
 
-_OVER: Final = (HourState.PUBLISHED, HourState.EMPTY)
+_OVER = (HourState.PUBLISHED, HourState.EMPTY)
 
 
 def find_files(

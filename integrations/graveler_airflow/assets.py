@@ -4,7 +4,7 @@
 a file. ``grav://connection@repository/…`` uses another connection than the default.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher, CronPartitionTimetable, ObjectStoragePath
@@ -18,11 +18,11 @@ from graveler_airflow.lineage.naming import dataset_name, namespace
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import Dataset
 
-_BY_PARTITION: Final = "by=partition"
-_PLAIN: Final = "/:=,+@-_.~"
+_BY_PARTITION = "by=partition"
+_PLAIN = "/:=,+@-_.~"
 
 
-def graveler_asset(  # noqa: PLR0913 - all but two have a default
+def graveler_asset(
     name: str,
     repo: str,
     ref: str = "main",
@@ -51,7 +51,7 @@ def graveler_asset(  # noqa: PLR0913 - all but two have a default
     """
     watchers = []
     if watch:
-        from graveler_airflow.triggers import GravelerCommitTrigger  # noqa: PLC0415 - late
+        from graveler_airflow.triggers import GravelerCommitTrigger
 
         trigger = GravelerCommitTrigger(
             repo,
@@ -172,8 +172,8 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> "Data
     """
     if isinstance(lineage_context, ObjectStoragePath):
         return None
-    from openlineage.client.event_v2 import Dataset  # noqa: PLC0415 - an extra
-    from openlineage.client.facet_v2 import dataset_version_dataset  # noqa: PLC0415
+    from openlineage.client.event_v2 import Dataset
+    from openlineage.client.facet_v2 import dataset_version_dataset
 
     parts = urlsplit(asset.uri)
     ref, _, folder = unquote(parts.path).lstrip("/").partition("/")

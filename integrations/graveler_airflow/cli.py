@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def commands() -> list[Any]:
     """Return the commands that the provider adds to ``airflow``."""
     # Airflow loads this module for each of its commands: import nothing heavy
-    from airflow.cli.cli_config import (  # noqa: PLC0415
+    from airflow.cli.cli_config import (
         ARG_OUTPUT,
         ActionCommand,
         Arg,
@@ -89,7 +89,7 @@ def runs(args: "Namespace") -> None:
 
 def reap(args: "Namespace") -> None:
     """Reap runs, or list the runs that would be reaped."""
-    from graveler_common.history import reaped_row  # noqa: PLC0415
+    from graveler_common.history import reaped_row
 
     with _repository(args) as repository:
         rows = [reaped_row(reaped) for reaped in repository.runs.reap(dry_run=not args.apply)]
@@ -101,7 +101,7 @@ def reap(args: "Namespace") -> None:
 @contextmanager
 def _repository(args: "Namespace") -> Iterator["Repository"]:
     """Open the repository of the arguments; an error ends the command with one line."""
-    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
+    from graveler_airflow.hook import GravelerHook
 
     with _one_line(args), GravelerHook(args.conn_id).opened(args.repo) as repository:
         yield repository
@@ -110,7 +110,7 @@ def _repository(args: "Namespace") -> Iterator["Repository"]:
 @contextmanager
 def _lake(args: "Namespace") -> Iterator["Lake"]:
     """Open the lake of the arguments; an error ends the command with one line."""
-    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415
+    from graveler_airflow.hook import GravelerHook
 
     with _one_line(args), GravelerHook(args.conn_id).get_conn() as lake:
         yield lake
@@ -118,9 +118,9 @@ def _lake(args: "Namespace") -> Iterator["Lake"]:
 
 @contextmanager
 def _one_line(args: "Namespace") -> Iterator[None]:
-    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415
+    from airflow.sdk.exceptions import AirflowNotFoundException
 
-    from graveler.errors import GravelerError  # noqa: PLC0415
+    from graveler.errors import GravelerError
 
     try:
         yield
@@ -131,7 +131,7 @@ def _one_line(args: "Namespace") -> Iterator[None]:
 
 
 def _check_state(state: str | None) -> None:
-    from graveler.lake import RunState  # noqa: PLC0415
+    from graveler.lake import RunState
 
     states = [str(member) for member in RunState if member is not RunState.NONE]
     if state is not None and state not in states:
@@ -139,6 +139,6 @@ def _check_state(state: str | None) -> None:
 
 
 def _print(rows: list[dict[str, Any]], output: str) -> None:
-    from airflow.cli.simple_table import AirflowConsole  # noqa: PLC0415
+    from airflow.cli.simple_table import AirflowConsole
 
     AirflowConsole().print_as(data=rows, output=output)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import Connection
@@ -14,7 +14,7 @@ from graveler.errors import InvalidInputError
 from graveler.privacy import is_uri
 from graveler_common.settings import kv_uri, lake_settings, settings_location
 
-_S3: Final = (
+_S3 = (
     "endpoint_url",
     "region",
     "access_key",
@@ -24,14 +24,14 @@ _S3: Final = (
     "external_id",
     "path_style",
 )
-_KEYS: Final = ("access_key", "secret_key", "session_token", "role_arn", "external_id")
-_CACHE: Final = {"cache": "folder", "cache_max_bytes": "max_bytes"}
-_LIMITS: Final = ("no_progress_seconds",)
-_OF_SETTINGS: Final = ("storage", "aws_conn_id", *_S3, *_CACHE, *_LIMITS)
-EXTRAS: Final = ("lake", "repo", "lease_minutes", "ttl_days", *_OF_SETTINGS)
+_KEYS = ("access_key", "secret_key", "session_token", "role_arn", "external_id")
+_CACHE = {"cache": "folder", "cache_max_bytes": "max_bytes"}
+_LIMITS = ("no_progress_seconds",)
+_OF_SETTINGS = ("storage", "aws_conn_id", *_S3, *_CACHE, *_LIMITS)
+EXTRAS = ("lake", "repo", "lease_minutes", "ttl_days", *_OF_SETTINGS)
 """The names that the extra of a connection may have."""
 
-_AWS_IDENTITIES: Final = ("profile_name", "assume_role_kwargs", "assume_role_with_web_identity")
+_AWS_IDENTITIES = ("profile_name", "assume_role_kwargs", "assume_role_with_web_identity")
 
 
 def extras_of(connection: Connection) -> dict[str, Any]:

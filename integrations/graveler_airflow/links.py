@@ -5,7 +5,7 @@ addresses are therefore attributes of the operator. Without the setting ``[api] 
 no links.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-_ADDRESSES: Final = "graveler_addresses"
+_ADDRESSES = "graveler_addresses"
 
 
 def point_to(operator: "BaseOperator", *, conn_id: str, repo: str, commit: Commit) -> None:
@@ -62,4 +62,4 @@ class GravelerRunLink(BaseOperatorLink):
         return plugin_page("runs", dag_id=ti_key.dag_id, run_id=ti_key.run_id)
 
 
-LINKS: Final = (GravelerCommitLink(), GravelerDiffLink(), GravelerRunLink())
+LINKS = (GravelerCommitLink(), GravelerDiffLink(), GravelerRunLink())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import Context
@@ -20,9 +20,9 @@ from graveler_airflow.hook import GravelerHook
 if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
 
-_SETTINGS: Final = "GRAVELER_SETTINGS"
-_NAMES: Final = ("GRAVELER_LAKE", "GRAVELER_REPO", "GRAVELER_RUN", "GRAVELER_STEP", _SETTINGS)
-_SKIP: Final = 99
+_SETTINGS = "GRAVELER_SETTINGS"
+_NAMES = ("GRAVELER_LAKE", "GRAVELER_REPO", "GRAVELER_RUN", "GRAVELER_STEP", _SETTINGS)
+_SKIP = 99
 
 
 class _StepVariable(ResolveMixin):

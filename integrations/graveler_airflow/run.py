@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from itertools import combinations
 from types import CodeType, FunctionType
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 from airflow.sdk import AssetAlias, CronPartitionTimetable, TaskGroup, TriggerRule
 
@@ -24,11 +24,11 @@ from graveler_airflow.operators.runs import (
 )
 
 # for a store that is busy or unreachable; errors for which a retry does not help fail at once
-_RETRIES: Final[dict[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
-_HOUR: Final = timedelta(hours=1)
-_SEVERAL: Final = frozenset(",-*/")
+_RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
+_HOUR = timedelta(hours=1)
+_SEVERAL = frozenset(",-*/")
 # parking a run must not wait for other tasks
-_URGENT: Final[dict[str, Any]] = {"priority_weight": 1000, "weight_rule": "absolute"}
+_URGENT: dict[str, Any] = {"priority_weight": 1000, "weight_rule": "absolute"}
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from inspect import signature
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -29,9 +29,9 @@ from graveler_airflow.dag.context import run_hour
 from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import is_final, open_lake
 
-_SETTLING: Final = 5.0  # seconds after which the triggerer has delivered an event
-_DOUBLINGS: Final = 20  # the pause has reached its maximum by then
-_LONGEST_PAUSE: Final = 300.0
+_SETTLING = 5.0  # seconds after which the triggerer has delivered an event
+_DOUBLINGS = 20  # the pause has reached its maximum by then
+_LONGEST_PAUSE = 300.0
 
 _Result = TypeVar("_Result")
 
@@ -156,7 +156,7 @@ class GravelerCommitTrigger(LakeTrigger):
         graveler_conn_id: The connection of the lake.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the repository have a default
+    def __init__(
         self,
         repo: str,
         ref: str = "main",
@@ -280,7 +280,7 @@ class GravelerObjectTrigger(LakeTrigger):
         graveler_conn_id: The connection of the lake.
     """
 
-    def __init__(  # noqa: PLR0913 - all but two have a default
+    def __init__(
         self,
         repo: str,
         prefix: str,

@@ -24,7 +24,7 @@ def lazy_names(
             if (error.name or "").partition(".")[0] != needs:
                 raise
             # imported here, so that a process that only describes the packages loads no engine
-            from graveler.errors import MissingDependencyError  # noqa: PLC0415
+            from graveler.errors import MissingDependencyError
 
             raise MissingDependencyError(
                 f"{package}.{name} needs {error.name}: pip install 'graveler[{needs}]'"

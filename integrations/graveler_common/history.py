@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import NotFoundError, RefNotFoundError
 from graveler.gates import Verdict
@@ -10,8 +10,8 @@ from graveler.ingest import Tick
 from graveler.lake import Maintenance, Reaped, Repository
 from graveler.model import Change, ChangeKind, Commit
 
-_COUNTED: Final = 20_000
-_LISTED: Final = 200
+_COUNTED = 20_000
+_LISTED = 200
 
 
 def commits_after(repository: Repository, head: Commit, since: Commit | None) -> Iterator[Commit]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import graveler
 from graveler.config import locate_lake
@@ -18,7 +17,7 @@ from graveler.errors import (
 from graveler.lake import Lake
 from graveler.lake.shared import lake_at
 
-_TRANSIENT: Final = (
+_TRANSIENT = (
     *TRANSIENT,
     InternalError,
     ObjectNotFoundError,  # the file may arrive later

@@ -5,7 +5,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from graveler.config import ENVIRONMENT_LAKE, set_environment
@@ -13,9 +13,9 @@ from graveler.errors import InvalidInputError
 from graveler.kv.registry import check_driver
 from graveler.privacy import shown_uri
 
-OBJECT_SCHEMES: Final = ("s3", "s3a", "s3n", "file", "gs", "abfs", "abfss", "http", "https")
-_DATABASES: Final = ("postgres", "mysql", "mariadb")
-_KEY: Final = secrets.token_bytes(16)  # so that no name is the hash of a password alone
+OBJECT_SCHEMES = ("s3", "s3a", "s3n", "file", "gs", "abfs", "abfss", "http", "https")
+_DATABASES = ("postgres", "mysql", "mariadb")
+_KEY = secrets.token_bytes(16)  # so that no name is the hash of a password alone
 
 
 def settings_location(settings: Mapping[str, Any]) -> str:

@@ -7,18 +7,17 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
-from typing import Final
 
 import numpy
 
 from tests.bench.measure import Result, clocked, ms, percentile, progress, reported, timed
 from tests.bench.startup import python
 
-SIZE: Final = 64 << 20
-ROWS: Final = 1_000_000
-SYNCS: Final = 200
-TIMES: Final = 5
-STEPS: Final = 1_000_000
+SIZE = 64 << 20
+ROWS = 1_000_000
+SYNCS = 200
+TIMES = 5
+STEPS = 1_000_000
 
 
 def calibration(folder: Path) -> list[Result]:

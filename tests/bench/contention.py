@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import graveler
 from graveler.committed.apply import apply
@@ -26,13 +26,13 @@ from tests.bench.lakes import entries, entry
 from tests.bench.measure import Result, at_least, ms, percentile, progress, reported
 from tests.harness.servers.postgres import postgres_server, schema, socket_of
 
-PROCESSES: Final = 8
-LOOPS: Final = 25
-COMMITTERS: Final = 50
-LARGE: Final = 1_000_000
-STORES: Final = ("SQLite", "PostgreSQL")
-FAIRNESS_LIMIT: Final = 0.5  # 0.8 to 0.97 on an idle machine
-_PATIENCE_S: Final = 300
+PROCESSES = 8
+LOOPS = 25
+COMMITTERS = 50
+LARGE = 1_000_000
+STORES = ("SQLite", "PostgreSQL")
+FAIRNESS_LIMIT = 0.5  # 0.8 to 0.97 on an idle machine
+_PATIENCE_S = 300
 
 
 @dataclass(frozen=True, slots=True)

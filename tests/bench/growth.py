@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
 
 from graveler.committed import EMPTY_METARANGE
 from graveler.lake import Repository
@@ -23,17 +22,17 @@ from graveler.testing.process import Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, alternate, at_most, ms, progress
 
-FEW: Final = 1_000
-MANY: Final = 100_000
-PAGE: Final = 50
-LIVES: Final = 1_000
-COMMITS: Final = 14_000
-BRANCHES: Final = 40
-_TURNS: Final = 15
+FEW = 1_000
+MANY = 100_000
+PAGE = 50
+LIVES = 1_000
+COMMITS = 14_000
+BRANCHES = 40
+_TURNS = 15
 # A hundred times as many take the same time; a page that reads all of them takes a hundred times.
-PAGE_LIMIT: Final = 2.0
-COMMAND_LIMIT: Final = 1.25  # most of it is the start of the process
-MARK_LIMIT: Final = 2.0  # 1.03 on an idle machine; a walk for each branch takes 40 times
+PAGE_LIMIT = 2.0
+COMMAND_LIMIT = 1.25  # most of it is the start of the process
+MARK_LIMIT = 2.0  # 1.03 on an idle machine; a walk for each branch takes 40 times
 
 
 def growth(folder: Path) -> list[Result]:

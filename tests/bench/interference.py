@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
-from typing import Final
 
 from graveler.config import load_config
 from graveler.lake import Branch
@@ -19,12 +18,12 @@ from graveler.values import stage_entry
 from tests.bench.lakes import entries, new_repository
 from tests.bench.measure import Result, at_most, clocked, ms, percentile, progress
 
-COUNT: Final = 1_000_000
-TURNS: Final = 5
-REST_SECONDS: Final = 4.0
+COUNT = 1_000_000
+TURNS = 5
+REST_SECONDS = 4.0
 # A commit keeps the cores and the disk busy. A write syncs SQLite's log, and waits for the syncs of the
 # ranges: 1.1 to 1.3 and 2.7 to 6.2 at the 99th percentile on two cores.
-LIMITS: Final = {"read": 2.0, "write": 8.0}
+LIMITS = {"read": 2.0, "write": 8.0}
 
 _Samples = dict[str, list[float]]
 

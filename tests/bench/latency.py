@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Final
 
 from graveler.clock import Clock
 from graveler.config import load_config
@@ -14,9 +13,9 @@ from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, at_most, clocked, ms, percentile, progress, reported
 
-SIZE: Final = 1_000
-TIMES: Final = 500
-READ_LIMIT: Final = 4.0  # decoding a record may cost three reads of it, a second read may not
+SIZE = 1_000
+TIMES = 500
+READ_LIMIT = 4.0  # decoding a record may cost three reads of it, a second read may not
 
 _versions = count(1)
 

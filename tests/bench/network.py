@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
 import graveler
 from graveler.lake import Repository
@@ -12,11 +11,11 @@ from graveler.testing.process import Call, Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, clocked, progress
 
-FILES: Final = 1_000
-OBJECTS_S: Final = 0.030
-RECORDS_S: Final = 0.001
-_RUNS: Final = 5
-_ALLOWED: Final = {"objects": 6, "kv": 70}
+FILES = 1_000
+OBJECTS_S = 0.030
+RECORDS_S = 0.001
+_RUNS = 5
+_ALLOWED = {"objects": 6, "kv": 70}
 
 
 @graveler.gate(prefix="input/")

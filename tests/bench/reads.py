@@ -4,16 +4,15 @@ import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
 
 import graveler
 from graveler.reads import View
 from tests.bench.measure import Result, alternate, at_most, ms, progress
 
-SIZE: Final = 64 << 20
-PIECE: Final = 1 << 20
-TIMES: Final = 9
-LIMIT: Final = 1.2  # 1.01 on an idle machine; bytes that are hashed twice take 1.5 and more
+SIZE = 64 << 20
+PIECE = 1 << 20
+TIMES = 9
+LIMIT = 1.2  # 1.01 on an idle machine; bytes that are hashed twice take 1.5 and more
 
 
 def reads(folder: Path) -> list[Result]:

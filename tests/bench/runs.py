@@ -8,7 +8,7 @@ import time
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any
 
 import graveler
 from graveler.config import write_default_config
@@ -18,17 +18,17 @@ from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, at_most, clocked, ms, percentile, progress, reported
 
-LIVES: Final = 60
-FILES: Final = 1_000
-PROCESSES: Final = 8
-RUNS: Final = 15
-_PATIENCE_S: Final = 300
-_TURNS: Final = 5
+LIVES = 60
+FILES = 1_000
+PROCESSES = 8
+RUNS = 15
+_PATIENCE_S = 300
+_TURNS = 5
 # of the seconds that Airflow's SDK takes to load: 0.07 for the provider, 0.09 for an example
-PROVIDER_LIMIT: Final = 0.15
-EXAMPLE_LIMIT: Final = 0.25
-_DAGS: Final = Path(__file__).parents[2] / "dags"
-_PLAIN_DAG: Final = Path(__file__).with_name("programs") / "plain_dag.py"
+PROVIDER_LIMIT = 0.15
+EXAMPLE_LIMIT = 0.25
+_DAGS = Path(__file__).parents[2] / "dags"
+_PLAIN_DAG = Path(__file__).with_name("programs") / "plain_dag.py"
 
 
 @graveler.gate(prefix="input/")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from graveler.config import load_config, write_default_config
 from graveler.lake import Branch, Lake, Repository
@@ -24,11 +24,11 @@ from tests.bench.measure import (
     timed,
 )
 
-COUNT: Final = 200_000
-TOKENS: Final = 5
-PATHS: Final = 1_000
-TURNS: Final = 60
-_DIED: Final = 97
+COUNT = 200_000
+TOKENS = 5
+PATHS = 1_000
+TURNS = 60
+_DIED = 97
 
 
 def staged_writes(folder: Path) -> list[Result]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Final
 
 from graveler.lake import Repository
 from graveler.model import Commit
@@ -17,16 +16,16 @@ from graveler.testing.process import Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, at_most, ms, progress
 
-LONG: Final = 100_000
-SHORT: Final = 10
-KEY: Final = "hourly 2013-01-01T05:00Z"
-_PUBLISHES: Final = 10  # every tenth commit publishes the run again, with equal content
-_TURNS: Final = 7
-HOURS: Final = 2
-FILES: Final = 10_000
-RERUNS: Final = 3
-WARM: Final = 1.5
-COLD: Final = 3.0
+LONG = 100_000
+SHORT = 10
+KEY = "hourly 2013-01-01T05:00Z"
+_PUBLISHES = 10  # every tenth commit publishes the run again, with equal content
+_TURNS = 7
+HOURS = 2
+FILES = 10_000
+RERUNS = 3
+WARM = 1.5
+COLD = 3.0
 
 Act = Callable[[Repository, int], object]
 

@@ -4,13 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 from statistics import median
-from typing import Final
 
 from tests.bench.lakes import new_repository
 from tests.bench.measure import Result, at_most, clocked, ms, progress, reported
 
-TIMES: Final = 15
-IMPORT_LIMIT: Final = 3.0  # 1.6 on an idle machine
+TIMES = 15
+IMPORT_LIMIT = 3.0  # 1.6 on an idle machine
 LOG = "graveler log -n 1"
 
 

@@ -11,16 +11,15 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Final
 from xml.etree import ElementTree
 
 import graveler
 from graveler.server import Server, spark_settings
 from tests.hadoop.sources import SUPPORTED, sources
 
-HERE: Final = Path(__file__).parent
-GUIDE: Final = HERE.parents[1] / "docs" / "guides" / "gateway.md"
-_NAME: Final = re.compile(r"`([A-Z]\w+\.test\w+)`")
+HERE = Path(__file__).parent
+GUIDE = HERE.parents[1] / "docs" / "guides" / "gateway.md"
+_NAME = re.compile(r"`([A-Z]\w+\.test\w+)`")
 
 
 def built(folder: Path) -> str:

@@ -1,8 +1,6 @@
 """The Java classes that run Hadoop's abstract tests on a branch, and the settings of its client."""
 
-from typing import Final
-
-SUPPORTED: Final = (
+SUPPORTED = (
     "create-visibility-delayed",
     "is-case-sensitive",
     "rejects-seek-past-eof",
@@ -18,7 +16,7 @@ SUPPORTED: Final = (
 )
 """What the client and the server do, by Hadoop's names. What is missing here is skipped."""
 
-_CONTRACTS: Final = [
+_CONTRACTS = [
     "Append",
     "BulkDelete",
     "Concat",
@@ -43,7 +41,7 @@ _CONTRACTS: Final = [
     "VectoredRead",
 ]
 
-_IMPORTS: Final = """
+_IMPORTS = """
 package graveler;
 import java.net.URI;
 import org.apache.hadoop.conf.Configuration;
@@ -51,7 +49,7 @@ import org.apache.hadoop.fs.*;
 import org.apache.hadoop.fs.contract.*;
 """
 
-_SERVED: Final = """
+_SERVED = """
 public class Served extends AbstractFSContract {
   static final URI ADDRESS = URI.create(System.getProperty("graveler.address"));
   static final String BRANCH = System.getProperty("graveler.branch");
@@ -75,13 +73,13 @@ public class Served extends AbstractFSContract {
 }
 """
 
-_CONTRACT: Final = """
+_CONTRACT = """
 public class Test@ extends AbstractContract@Test {
   protected AbstractFSContract createContract(Configuration conf) { return new Served(conf); }
 }
 """
 
-_VECTORED: Final = """
+_VECTORED = """
 import org.junit.jupiter.params.ParameterizedClass;
 import org.junit.jupiter.params.provider.MethodSource;
 @ParameterizedClass @MethodSource("params")
@@ -91,7 +89,7 @@ public class TestVectoredRead extends AbstractContractVectoredReadTest {
 }
 """
 
-_BASE: Final = """
+_BASE = """
 import org.junit.jupiter.api.BeforeEach;
 public class TestBase extends FileSystemContractBaseTest {
   @BeforeEach public void open() throws Exception {
@@ -105,7 +103,7 @@ public class TestBase extends FileSystemContractBaseTest {
 }
 """
 
-_MAIN: Final = """
+_MAIN = """
 public class TestMain extends FSMainOperationsBaseTest {
   public TestMain() { super(Served.BRANCH + "/main"); }
   protected FileSystem createFileSystem() throws Exception { return Served.fileSystem(); }
@@ -113,7 +111,7 @@ public class TestMain extends FSMainOperationsBaseTest {
 }
 """
 
-_CONTEXT: Final = """
+_CONTEXT = """
 import org.junit.jupiter.api.BeforeEach;
 public class TestContext extends FileContextMainOperationsBaseTest {
   @BeforeEach public void setUp() throws Exception {

@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import md5, sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tests.harness.pebble import pebble_table, uvarint
 
 Tree = Mapping[str, "Obj"]
 Records = list[tuple[bytes, bytes]]
 
-EMPTY: Final[Tree] = {}
+EMPTY: Tree = {}
 
 
 class Obj(NamedTuple):

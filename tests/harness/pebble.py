@@ -6,18 +6,18 @@ restarts at every 16th entry, index keys with a trailer, a second level above an
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal
+from typing import Literal
 
 import cramjam
 
 Records = Iterable[tuple[bytes, bytes]]
 
-ROCKSDB_MAGIC: Final = bytes.fromhex("f7cff485b741e288")
-LEVELDB_MAGIC: Final = bytes.fromhex("57fb808b247547db")
-SET: Final = 1
-_SEPARATOR: Final = b"\x11" + b"\xff" * 7
-_SNAPPY: Final = 1
-_ZSTD: Final = 7
+ROCKSDB_MAGIC = bytes.fromhex("f7cff485b741e288")
+LEVELDB_MAGIC = bytes.fromhex("57fb808b247547db")
+SET = 1
+_SEPARATOR = b"\x11" + b"\xff" * 7
+_SNAPPY = 1
+_ZSTD = 7
 
 
 def _table() -> list[int]:
@@ -29,7 +29,7 @@ def _table() -> list[int]:
     return table
 
 
-_TABLE: Final = _table()
+_TABLE = _table()
 
 
 def masked_crc32c(data: bytes) -> int:

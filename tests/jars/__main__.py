@@ -10,7 +10,6 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Final
 from urllib.request import urlopen
 from zipfile import ZipFile
 
@@ -18,9 +17,9 @@ import pyspark
 
 from graveler.config import environment
 
-_PINS: Final = Path(__file__).with_name("pins.toml")
-_RESOLVER: Final = "org/apache/ivy/plugins/resolver/IBiblioResolver.class"
-_BLOCK: Final = 1 << 20
+_PINS = Path(__file__).with_name("pins.toml")
+_RESOLVER = "org/apache/ivy/plugins/resolver/IBiblioResolver.class"
+_BLOCK = 1 << 20
 
 
 def central() -> str:

@@ -19,7 +19,7 @@ CONFLICT = "MergeConflictError"
 _numbers = count(1)
 
 
-class Fails(Exception):  # noqa: N818 - an outcome of the model
+class Fails(Exception):
     """The operation fails with the error of this name, or of one of these."""
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from random import Random
-from typing import Final
 
 from graveler.sstable import TableReader
 from graveler.sstable.format import Handle
@@ -10,7 +9,7 @@ from graveler.sstable.metadata import TWO_LEVELS, _entries, index_form
 from graveler.sstable.reader import BlockFile
 from tests.sstable.tables import resealed
 
-TELLING: Final = (0, 1, 2, 7, 8, 9, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
+TELLING = (0, 1, 2, 7, 8, 9, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
 """Bytes that have a meaning for a parser."""
 
 

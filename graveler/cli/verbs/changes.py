@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from heapq import merge
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,7 @@ from graveler.names import path_key
 from graveler.reads.changes import change_of
 from graveler.reads.view import find_value
 
-_SIGNS: Final = {
+_SIGNS = {
     ChangeKind.ADDED: ("+", "green"),
     ChangeKind.CHANGED: ("~", "yellow"),
     ChangeKind.REMOVED: ("-", "red"),
@@ -84,7 +84,7 @@ def change_line(out: Output, change: Change) -> str:
     return f"{out.style(f'{sign} {change.path}', color)}  {' → '.join(sizes)}"
 
 
-def _merge(  # noqa: PLR0913 - an option each
+def _merge(
     session: Session,
     source: Annotated[str, typer.Argument(help="The branch, tag or commit to merge.")],
     into: Annotated[str, typer.Argument(help="The branch that moves.")],

@@ -1,6 +1,6 @@
 """``graveler cp``, ``mv`` and ``import``: they give files other paths without copying bytes."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -20,7 +20,7 @@ _Target = Annotated[
         help="The destination; a file keeps its name below PATH if that is empty or ends with '/'.",
     ),
 ]
-_FILES: Final = {True: "files", False: "file"}
+_FILES = {True: "files", False: "file"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -88,7 +88,7 @@ def _mv(
     session.out.show(shape, done)
 
 
-def _import(  # noqa: PLR0913 - the options of the verb
+def _import(
     session: Session,
     source: Annotated[
         str,

@@ -3,7 +3,7 @@
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     pass
 
 
-_LAKE: Final = "lake"
-_REPORT: Final = "report.html"
-_MADE_BY_DEMO: Final = (_LAKE, "landing", _REPORT)
+_LAKE = "lake"
+_REPORT = "report.html"
+_MADE_BY_DEMO = (_LAKE, "landing", _REPORT)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,9 +39,9 @@ def _demo(
     """Publish hours of real flights through Spark, branches and gates; one hour is damaged."""
     place = expand_home(folder).absolute()
     _clear(place, fresh=fresh)
-    import graveler  # noqa: PLC0415 - only when a verb needs it
-    from graveler.demo import run_demo  # noqa: PLC0415
-    from graveler.demo.report import summarize, write_report  # noqa: PLC0415
+    import graveler
+    from graveler.demo import run_demo
+    from graveler.demo.report import summarize, write_report
 
     with session.progress("demo") as bar:
         progress = bar if bar is not None or session.as_json else _write_step

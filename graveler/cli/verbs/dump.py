@@ -59,7 +59,7 @@ def _restore(
 
     Existing refs stay. Every id is recomputed before anything is written.
     """
-    from graveler.refs.dump import read_dump  # noqa: PLC0415 - only when a verb needs it
+    from graveler.refs.dump import read_dump
 
     named = session.options.repo or environment("GRAVELER_REPO")
     repository = session.lake.restore_repository(

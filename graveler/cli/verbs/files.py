@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from graveler.reads import View
 
 
-_PIECE_BYTES: Final = 1 << 20
-_STREAM: Final = "-"
+_PIECE_BYTES = 1 << 20
+_STREAM = "-"
 
 _File = Annotated[str, typer.Argument(metavar="REF:PATH", help="As in main:input/a.csv.")]
 _Recursive = Annotated[bool, typer.Option("--recursive", "-r", help="Include everything below.")]
@@ -107,7 +107,7 @@ def _stat(session: Session, file: _File) -> None:
     session.out.show({**shape_of(entry), "uri": uri}, *lines)
 
 
-def _get(  # noqa: PLR0913 - the options of a command
+def _get(
     session: Session,
     file: _File,
     into: Annotated[
@@ -141,7 +141,7 @@ def _get(  # noqa: PLR0913 - the options of a command
             while piece := stream.read(_PIECE_BYTES):
                 session.out.data(piece)
         return
-    from graveler.reads.files import download  # noqa: PLC0415 - only when a verb needs it
+    from graveler.reads.files import download
 
     try:
         download(view.repository, entry, target)
@@ -153,7 +153,7 @@ def _get(  # noqa: PLR0913 - the options of a command
     )
 
 
-def _put(  # noqa: PLR0913 - the options of a command
+def _put(
     session: Session,
     source: Annotated[
         str,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graveler.lake import Repository
 
 
-_SHOWN: Final = 5
+_SHOWN = 5
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
     verb(app, "fsck")(_fsck)
 
 
-def _fsck(  # noqa: PLR0913 - the options of the verb
+def _fsck(
     session: Session,
     *,
     checksums: Annotated[

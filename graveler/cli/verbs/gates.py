@@ -46,7 +46,7 @@ def _show(
 
 
 def _judgement(session: Session, what: str) -> "Judgement":
-    from graveler.gates import Judgement  # noqa: PLC0415 - only when a verb needs it
+    from graveler.gates import Judgement
 
     gates = session.repository.gates
     try:
@@ -139,7 +139,7 @@ def _list(
 
 
 @verb(_gates, "require")
-def _require(  # noqa: PLR0913 - the options of the verb
+def _require(
     session: Session,
     pattern: Annotated[
         str,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,9 +19,9 @@ from graveler.config import environment
 if TYPE_CHECKING:
     from graveler.server import Server
 
-_VARIABLE: Final = "GRAVELER_GATEWAY_TOKEN"
-_LOOK_SECONDS: Final = 0.2
-_GRACE_SECONDS: Final = 8.0
+_VARIABLE = "GRAVELER_GATEWAY_TOKEN"
+_LOOK_SECONDS = 0.2
+_GRACE_SECONDS = 8.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
     verb(app, "gateway")(_gateway)
 
 
-def _gateway(  # noqa: PLR0913 - the choices of a server
+def _gateway(
     session: Session,
     place: Annotated[str, typer.Argument(metavar="LAKE", help="As --lake.")] = "",
     *,
@@ -63,7 +63,7 @@ def _gateway(  # noqa: PLR0913 - the choices of a server
     It runs until Ctrl-C or SIGTERM. The first one lets active requests end for 8 seconds; a second
     one ends it at once.
     """
-    from graveler.server import Server  # noqa: PLC0415 - only when a verb needs it
+    from graveler.server import Server
 
     if place:
         session.options = replace(session.options, lake=place)

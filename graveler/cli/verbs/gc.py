@@ -1,7 +1,7 @@
 """``graveler gc``: condemn unreachable objects, and delete them after a window."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graveler.gc.marks import Tally
 
 
-_HELP: Final = """Garbage collection.
+_HELP = """Garbage collection.
 
 `gc mark` condemns unreachable objects and deletes nothing. `gc sweep` deletes them once the undelete
 window is over, if a second check still finds them unreachable. `gc undelete` undoes a mark. `gc run`
@@ -268,4 +268,4 @@ def mark_shape(mark: "Mark") -> dict[str, Any]:
     }
 
 
-_MEASURE: Final = {"staging": "rows"}
+_MEASURE = {"staging": "rows"}

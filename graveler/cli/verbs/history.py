@@ -74,7 +74,7 @@ def _commit(
     session.out.show({**shape_of(made), "by_other": made.by_other}, line)
 
 
-def _log(  # noqa: PLR0913 - an option each
+def _log(
     session: Session,
     ref: _Ref = "",
     path: Annotated[

@@ -47,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @verb(_ingest, "tick")
-def _tick(  # noqa: PLR0913 - options
+def _tick(
     session: Session,
     *,
     hour: Annotated[
@@ -117,7 +117,7 @@ def _quarantined(session: Session, *, branch: _Branch = "ingest") -> None:
 
 
 @verb(_ingest, "release")
-def _release(  # noqa: PLR0913 - options
+def _release(
     session: Session,
     name: Annotated[str, typer.Argument(help="The branch that is in quarantine.")],
     *,

@@ -16,7 +16,7 @@ def add_to(app: typer.Typer) -> None:
     verb(app, "import-lakefs")(_import)
 
 
-def _import(  # noqa: PLR0913 - the options of the verb
+def _import(
     session: Session,
     source: Annotated[
         str, typer.Argument(help="The storage namespace: s3://bucket/prefix, or a folder.")

@@ -47,7 +47,7 @@ def _init(
     ] = False,
 ) -> None:
     """Make a new lake."""
-    from graveler.lake.factory import init  # noqa: PLC0415 - only when a verb needs it
+    from graveler.lake.factory import init
 
     with init(folder, kv_uri=kv, storage_uri=storage, group=group) as lake:
         session.out.show(

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,10 +26,10 @@ from graveler.config import program_environment
 if TYPE_CHECKING:
     from graveler.runs import Run, StepEnvironment
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_NOT_EXECUTABLE: Final = 126
-_NOT_FOUND: Final = 127
-_SIGNALLED: Final = 128
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_NOT_EXECUTABLE = 126
+_NOT_FOUND = 127
+_SIGNALLED = 128
 
 RunOption = Annotated[
     str,
@@ -99,7 +99,7 @@ def _publish(
 
 
 def _attached(session: Session, named: str) -> "Run":
-    from graveler.runs import StepEnvironment  # noqa: PLC0415 - only when a verb needs it
+    from graveler.runs import StepEnvironment
 
     runs = session.repository.runs
     return runs.attach(runs.handle_of(StepEnvironment.of(run=named)))
@@ -142,7 +142,7 @@ def _step_to_open(
     session: Session, run: str, step: str, try_number: int, metadata: dict[str, str]
 ) -> "StepEnvironment":
     """Return the step that the options or the environment name."""
-    from graveler.runs import StepEnvironment, StepHandle  # noqa: PLC0415 - as above
+    from graveler.runs import StepEnvironment, StepHandle
 
     given = StepEnvironment.of(run=run, step=step)
     if not given.run:
@@ -172,7 +172,7 @@ def _run_program(command: Sequence[str], variables: dict[str, str]) -> int:
     received: list[int] = []
     try:
         with _forwarding(received) as processes:
-            process = subprocess.Popen(command, env=variables)  # noqa: S603 - what it is for
+            process = subprocess.Popen(command, env=variables)
             processes.append(process)
             for number in received:  # signals that came before the program was started
                 process.send_signal(number)

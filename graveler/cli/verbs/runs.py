@@ -57,7 +57,7 @@ def _list(
     ] = "",
 ) -> None:
     """List the runs, the last opened first."""
-    from graveler.runs import RunState  # noqa: PLC0415 - only when a verb needs it
+    from graveler.runs import RunState
 
     wanted = state.upper()
     states = [known for known in RunState if known is not RunState.NONE]

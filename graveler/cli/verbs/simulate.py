@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graveler.process import Progress
     from graveler.simulation import Figures, History, Policy
 
-_PATTERNS: Final = "hourly|hourly-large|tables|compaction|updates|branches"
+_PATTERNS = "hourly|hourly-large|tables|compaction|updates|branches"
 
 
 def add_to(group: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def add_to(group: typer.Typer) -> None:
     verb(group, "simulate")(_simulate)
 
 
-def _simulate(  # noqa: PLR0913 - what is replayed, and under which policies
+def _simulate(
     session: Session,
     *,
     pattern: Annotated[str, typer.Option(metavar=_PATTERNS, help="An invented history.")] = "",
@@ -82,14 +82,14 @@ def _simulate(  # noqa: PLR0913 - what is replayed, and under which policies
 
     Nothing is written. Bytes are logical: those of keys and value records before compression.
     """
-    from graveler.simulation import (  # noqa: PLC0415 - only here
+    from graveler.simulation import (
         BASELINE,
         Policy,
         branch_history,
         figures,
         replay,
     )
-    from graveler.simulation import pattern as invented  # noqa: PLC0415
+    from graveler.simulation import pattern as invented
 
     policies = list(map(_policy, policy or [BASELINE.name, "hash", "directory"]))
     sizes = {"files": files, "commits": commits, "tables": tables, "base": base}
@@ -123,7 +123,7 @@ class _Listing(NamedTuple):
 def _of_listing(
     listing: _Listing, span: timedelta, pattern: str, sizes: dict[str, int | None], seed: int
 ) -> "History":
-    from graveler.simulation import changed_by, listed_history, listed_tree  # noqa: PLC0415
+    from graveler.simulation import changed_by, listed_history, listed_tree
 
     files, columns, sort = listing
     if pattern:
@@ -148,8 +148,8 @@ def _given(sizes: dict[str, int | None], *names: str) -> dict[str, int]:
 
 def _policy(text: str) -> "Policy":
     """Return the policy of ``NAME,PARAMETER=N,…``."""
-    from graveler.committed import Splitting  # noqa: PLC0415 - only here
-    from graveler.simulation import BASELINE, Policy  # noqa: PLC0415
+    from graveler.committed import Splitting
+    from graveler.simulation import BASELINE, Policy
 
     if text == BASELINE.name:
         return BASELINE
@@ -200,7 +200,7 @@ def _percent(share: float) -> str:
     return f"{share:.1%}"
 
 
-_ROWS: "Final[Sequence[tuple[str, Callable[[Figures], str]]]]" = (
+_ROWS: "Sequence[tuple[str, Callable[[Figures], str]]]" = (
     ("commits", lambda it: f"{it.commits:,}"),
     ("ranges written per commit", lambda it: f"{it.ranges_written:.2f}"),
     ("bytes written per commit", lambda it: size_text(round(it.bytes_written))),

@@ -29,7 +29,7 @@ def _show(session: Session) -> None:
 
 
 @verb(_splitting, "set")
-def _set(  # noqa: PLR0913 - one option per parameter
+def _set(
     session: Session,
     *,
     policy: Annotated[

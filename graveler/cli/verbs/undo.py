@@ -41,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
 def _add_pick(app: typer.Typer, name: str, summary: str) -> None:
     """Add a verb that applies the changes of a commit, or their inverse, to a branch."""
 
-    def body(  # noqa: PLR0913 - the options of the verb
+    def body(
         session: Session,
         commit: _Commit,
         branch: _Branch = "",

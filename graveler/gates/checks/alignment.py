@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError
 from graveler.gates.checks.tables import table
@@ -12,12 +12,12 @@ from graveler.model import Entry
 from graveler.reads.bounded import check_expanded
 from graveler.reads.partitions import folder_values
 
-_NO_NUMBER: Final = r"^\s*-?0[0-9]|[0-9]{16}"
+_NO_NUMBER = r"^\s*-?0[0-9]|[0-9]{16}"
 """Texts that stay text: they have leading zeros, or more digits than a double holds."""
 
 
-_ZONE: Final = r":\d\d.*(Z|[-+]\d\d(:?\d\d)?)$"
-_DAY: Final = r"^\d{4}-\d\d-\d\d$"
+_ZONE = r":\d\d.*(Z|[-+]\d\d(:?\d\d)?)$"
+_DAY = r"^\d{4}-\d\d-\d\d$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def aligned(parts: Sequence[Part], name: str) -> list[Any]:
     Raises:
         InvalidInputError: The values cannot be compared.
     """
-    import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
+    import pyarrow as pa
 
     plain = [Part(_in_utc(part.values), part.typed) for part in parts]
     for kind in _kinds(plain):
@@ -77,8 +77,8 @@ def aligned(parts: Sequence[Part], name: str) -> list[Any]:
 
 def _kinds(parts: Sequence[Part]) -> list[Any]:
     """Return the types that the parts may have in common, the best first."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.compute
 
     declared = {part.values.type for part in parts if part.typed} - {pa.null()}
     if any(map(pa.types.is_timestamp, declared)):  # a date is its first moment
@@ -102,8 +102,8 @@ def _kinds(parts: Sequence[Part]) -> list[Any]:
 
 def _cast(values: Any, kind: Any) -> Any:
     """Return values in a type; a text without a zone is a time in UTC."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.compute
 
     if pa.types.is_timestamp(kind) and pa.types.is_string(values.type):
         zoned = pa.compute.match_substring_regex(values, _ZONE)
@@ -119,7 +119,7 @@ def _cast(values: Any, kind: Any) -> Any:
 
 def _in_utc(values: Any) -> Any:
     """Return times in UTC; a time without a zone is in UTC already. Other values are unchanged."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     kind = values.type
     return values.cast(pa.timestamp(kind.unit, "UTC")) if pa.types.is_timestamp(kind) else values
@@ -127,16 +127,16 @@ def _in_utc(values: Any) -> Any:
 
 def _without_signed_zero(values: Any) -> Any:
     """Return floating-point values with 0.0 for -0.0, which equals it but has another hash."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.compute
 
     return pa.compute.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
 def _text(values: Any) -> Any:
     """Return values as text; numbers have no zeros at their ends: 7.00 is 7."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.compute
 
     text = _without_signed_zero(values).cast(pa.string())
     if not (pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):

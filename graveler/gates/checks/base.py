@@ -8,7 +8,7 @@ from functools import wraps
 from inspect import BoundArguments, Parameter, Signature, signature
 from math import isnan
 from types import NoneType, UnionType
-from typing import Any, Final, ParamSpec, get_args, get_origin
+from typing import Any, ParamSpec, get_args, get_origin
 
 from graveler.arguments import duration
 from graveler.errors import InvalidInputError
@@ -23,11 +23,11 @@ _P = ParamSpec("_P")
 Judge = Callable[[Candidate, list[Entry]], str | None]
 """Returns what is wrong with the files (at least one), or None."""
 
-_SHOWN: Final = 5
-_MOST: Final = 2**63 - 1
-_SCOPES: Final = ("changes", "all")
-_MISSING: Final = ("refuse", "allow")
-_WORDS: Final[Mapping[Any, str]] = {
+_SHOWN = 5
+_MOST = 2**63 - 1
+_SCOPES = ("changes", "all")
+_MISSING = ("refuse", "allow")
+_WORDS: Mapping[Any, str] = {
     int: "a whole number",
     float: "a number",
     str: "text",
@@ -205,7 +205,7 @@ def _is_of(value: Any, wanted: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple))  # a mapping, or pairs as JSON has them
 
 
-def of_files(  # noqa: PLR0913 - what differs between the checks of files
+def of_files(
     judge: Judge,
     prefix: str,
     scope: str,

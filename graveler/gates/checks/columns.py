@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from math import inf, nan
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
@@ -26,10 +26,10 @@ from graveler.model import Entry
 from graveler.names import read_hour
 from graveler.reads.partitions import folder_values
 
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_EXACT: Final = 2.0**53
+_TIME = re.compile(r"\d{4}-\d\d-\d\d")
+_EXACT = 2.0**53
 """Whole numbers below it are exact as floating-point numbers."""
-_WITH_NAN: Final = frozenset({"FLOAT", "DOUBLE", "Float16"})
+_WITH_NAN = frozenset({"FLOAT", "DOUBLE", "Float16"})
 """Types whose bounds in a footer leave out NaN."""
 
 
@@ -88,7 +88,7 @@ def _count_nulls(files: Files, entry: Entry, name: str) -> tuple[int, int]:
 
 
 @built_in
-def in_range(  # noqa: PLR0913 - the parameters of the check
+def in_range(
     prefix: str,
     column: str,
     at_least: float | Decimal | str | date | datetime | None = None,
@@ -169,7 +169,7 @@ def unique(
 
     def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
         rows = _rows_of(candidate, entries, columns)
-        import pyarrow.compute  # noqa: PLC0415 - table() has checked that it is installed
+        import pyarrow.compute
 
         names, total = rows.column_names, rows.num_rows
         for name in names:
@@ -194,7 +194,7 @@ def unique(
 def _rows_of(files: Files, entries: list[Entry], columns: tuple[str, ...]) -> Any:
     """Return columns of several files as one table whose columns are named by number."""
     parts = parts_of(files, entries, columns)
-    import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
+    import pyarrow as pa
 
     together = [
         pa.concat_tables(pa.table({"": array}) for array in aligned(column, name))[""]
@@ -319,8 +319,8 @@ def column_bounds(
         if bounded or (stats.nulls is not None and stats.nulls == stats.values):
             return stats.least, stats.greatest, 0
     values = table(files, entry, [name]).column(name).drop_null()
-    import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
-    import pyarrow.compute  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.compute
 
     if times and stats is None and pa.types.is_string(values.type):
         found = [_time(value, name) for value in values.to_pylist()]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from graveler.arguments import count
 from graveler.errors import InvalidInputError
@@ -13,15 +13,15 @@ from graveler.gates.declaration import shortened
 from graveler.model import Entry
 from graveler.reads.bounded import check_json
 
-_FILE: Final = "run_results.json"
-_RUN: Final = "GRAVELER_RUN"
+_FILE = "run_results.json"
+_RUN = "GRAVELER_RUN"
 """The field of the run: dbt records each variable ``DBT_ENV_CUSTOM_ENV_<name>`` of its process."""
 
-_PASSED: Final = frozenset({"success", "pass", "warn", "no-op"})
-_TESTS: Final = frozenset({"test", "unit_test"})
-_SHOWN: Final = 64
-_MESSAGE: Final = 300
-_NAME: Final = 2
+_PASSED = frozenset({"success", "pass", "warn", "no-op"})
+_TESTS = frozenset({"test", "unit_test"})
+_SHOWN = 64
+_MESSAGE = 300
+_NAME = 2
 """Position of the name in an id: ``test.<package>.<name>.<hash>``."""
 
 

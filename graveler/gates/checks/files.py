@@ -4,7 +4,7 @@ import codecs
 import json
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates.candidate import Candidate
@@ -22,13 +22,13 @@ from graveler.gates.footers import Files, reading
 from graveler.gates.statistics import csv_header
 from graveler.model import LONGEST_DURATION, Entry
 
-_SUFFIXES: Final = {
+_SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "csv": (".csv", ".csv.gz"),
     "json": (".json", ".jsonl", ".ndjson"),
 }
-_BEGINNING: Final = 1 << 16
-_TOKEN: Final = 32
+_BEGINNING = 1 << 16
+_TOKEN = 32
 """Characters of a number or a word at the end of the beginning of a JSON file."""
 
 

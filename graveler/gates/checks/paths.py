@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from string import Formatter
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
@@ -11,11 +11,11 @@ from graveler.gates.checks.base import Rule, built_in, listed
 from graveler.model import Change, ChangeKind
 from graveler.names import check_prefix, hour_folder, read_hour
 
-_TIME: Final = "2013-01-01T05:00Z"
+_TIME = "2013-01-01T05:00Z"
 """A value that every valid format accepts."""
-OWN_HOURS: Final = "graveler.hours"
+OWN_HOURS = "graveler.hours"
 """Metadata that a tick gives to gates: all hours whose files it publishes, separated by commas."""
-_VERBS: Final = {
+_VERBS = {
     ChangeKind.ADDED: "added",
     ChangeKind.CHANGED: "changed",
     ChangeKind.REMOVED: "deleted",

@@ -1,7 +1,7 @@
 """Checks of the number of rows, by bounds and by comparison with earlier commits."""
 
 from statistics import median
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
@@ -17,10 +17,10 @@ from graveler.gates.checks.base import (
 from graveler.model import Entry
 from graveler.names import read_hour
 
-_MOST_MORE: Final = 10
+_MOST_MORE = 10
 """Largest share; a larger number is probably a percentage."""
 
-_NOTHING_NEW: Final = (
+_NOTHING_NEW = (
     "; nothing there would change, as where an hour is done again with equal content: scope='all' "
     "counts the files that stay, too"
 )

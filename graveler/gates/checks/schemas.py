@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
@@ -14,8 +14,8 @@ from graveler.gates.statistics import counts, csv_header, kind_of
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values
 
-_EVOLUTIONS: Final = ("none", "add", "widen")
-_WIDER: Final[Mapping[str, frozenset[str]]] = {
+_EVOLUTIONS = ("none", "add", "widen")
+_WIDER: Mapping[str, frozenset[str]] = {
     "int8": frozenset({"int16", "int32", "int64"}),
     "int16": frozenset({"int32", "int64"}),
     "int32": frozenset({"int64"}),
@@ -26,14 +26,14 @@ _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "halffloat": frozenset({"float", "double"}),
     "date32[day]": frozenset({"timestamp[ms]", "timestamp[us]", "timestamp[ns]"}),
 }
-_ANY: Final = ""
-_PLAIN: Final = (
+_ANY = ""
+_PLAIN = (
     *("null", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("halffloat", "float", "double", "string", "large_string", "string_view", "binary"),
     *("large_binary", "binary_view", "date32[day]", "date64[ms]", "time32[s]", "time32[ms]"),
     *("time64[us]", "time64[ns]", "timestamp[us]", "duration[us]", "month_day_nano_interval"),
 )
-_TYPE: Final = re.compile(
+_TYPE = re.compile(
     "|".join(
         (
             *map(re.escape, ("", *_PLAIN)),
@@ -45,7 +45,7 @@ _TYPE: Final = re.compile(
         )
     )
 )
-_MEANT: Final[Mapping[str, str]] = {
+_MEANT: Mapping[str, str] = {
     "bigint": "int64",
     "boolean": "bool",
     "bytes": "binary",
@@ -65,7 +65,7 @@ _MEANT: Final[Mapping[str, str]] = {
 }
 """Names of other systems for the same types."""
 
-_SAME: Final = (
+_SAME = (
     (re.compile(r"\bdictionary<values=(.*?), indices=\w+(, ordered=\d)?>"), r"\1"),
     (re.compile(r"\blarge_(string|binary|list)"), r"\1"),
     (re.compile(r"\b(string|binary|list)_view"), r"\1"),

@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError
 from graveler.gates.footers import Files, Footer, arrow, open_parquet, read_footer, reading
@@ -19,12 +19,12 @@ from graveler.reads.bounded import (
 )
 from graveler.reads.partitions import folder_values
 
-_NULLS: Final = ("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null")
+_NULLS = ("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null")
 """Fields of a CSV file that are null. NaN is a number, as in a Parquet file."""
 
-_LARGEST_BLOCK: Final = 2**31 - 1
-_WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-_NUMBER: Final = re.compile(r"-?[0-9]*\.[0-9]+([eE][-+]?[0-9]+)?")
+_LARGEST_BLOCK = 2**31 - 1
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"-?[0-9]*\.[0-9]+([eE][-+]?[0-9]+)?")
 
 
 def footer_of(files: Files, entry: Entry) -> Footer | None:
@@ -50,7 +50,7 @@ def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = Fa
         InvalidInputError: The file has no such column, or its format has no columns.
     """
     arrow()
-    import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to load
+    import pyarrow as pa
 
     folders = dict(folder_values(entry.path))
     stored = [name for name in columns if name not in folders]
@@ -75,7 +75,7 @@ def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = Fa
 
 
 def _repeated(value: str | None, rows: int, *, text: bool) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - table() has checked that it is installed
+    import pyarrow as pa
 
     known = pa.scalar(value, pa.string())
     if value is not None and not text:
@@ -102,14 +102,14 @@ def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> tuple[Any, i
             held += batch.nbytes
             check_expanded(name, held, entry.size)
             batches.append(batch)
-        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow as pa
 
         return pa.Table.from_batches(batches), rows
 
 
 def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.csv  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.csv
 
     raw = files.get(entry.path)
     options = pyarrow.csv.ConvertOptions(
@@ -138,7 +138,7 @@ def _csv(files: Files, entry: Entry, texts: Sequence[str]) -> Any:
 
 def _plain(values: Any) -> Any:
     """Return dictionary values decoded, and half precision, which lacks functions, as single."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     kind = values.type
     if pa.types.is_dictionary(kind):
@@ -156,7 +156,7 @@ def _leaf(whole: Any, entry: Entry, name: str) -> Any:
         raise InvalidInputError(
             f"{entry.path!r} has no column {name!r}: it has {', '.join(whole.column_names)}"
         )
-    import pyarrow.compute  # noqa: PLC0415
+    import pyarrow.compute
 
     try:
         return pyarrow.compute.struct_field(whole.column(top), inner)

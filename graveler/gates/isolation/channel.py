@@ -8,7 +8,7 @@ The publisher sends the task of a fresh process. The process sends ``{"begun": t
 
 import json
 import socket
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from graveler.errors import CorruptionError
 from graveler.gates.declaration import plain, shortened
@@ -16,11 +16,11 @@ from graveler.gates.gate import LONGEST_REASON, Answer
 from graveler.gates.statistics import Statistics
 from graveler.records import Fields, encode_json
 
-_LENGTH: Final = 4
-_HEAD: Final = 2 * _LENGTH
-_PIECE: Final = 1 << 16
-_MOST_SEEN: Final = 64
-_LARGEST_SEEN: Final = 1 << 18
+_LENGTH = 4
+_HEAD = 2 * _LENGTH
+_PIECE = 1 << 16
+_MOST_SEEN = 64
+_LARGEST_SEEN = 1 << 18
 
 
 class Message(NamedTuple):

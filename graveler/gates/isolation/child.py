@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from threading import Lock, Thread
 from types import SimpleNamespace
-from typing import Any, BinaryIO, Final, NoReturn, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
 from graveler.clock import from_unix_us
 from graveler.errors import (
@@ -37,10 +37,10 @@ from graveler.reads.files import refusal
 from graveler.reads.stores import Stores
 from graveler.values import decode_entry
 
-_GRACE_S: Final = 30.0
-_LONGEST_REPLY: Final = 1 << 30
-_BUFFER: Final = 1 << 20
-_WATCH_MS: Final = 1000
+_GRACE_S = 30.0
+_LONGEST_REPLY = 1 << 30
+_BUFFER = 1 << 20
+_WATCH_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable
 from pkgutil import resolve_name
 from types import FunctionType
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Gate
 
 _Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
-_MAIN: Final = "__main__"
+_MAIN = "__main__"
 
 
 def resolve(path: str) -> Any:

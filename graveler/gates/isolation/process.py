@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Event, Lock
-from typing import Any, Final
+from typing import Any
 
 from graveler.config import environment
 from graveler.errors import CorruptionError
@@ -30,16 +30,16 @@ from graveler.gates.isolation.server import ReadServer
 from graveler.process import watch
 from graveler.processes import interpreter
 
-_START_S: Final = 60.0
-_POLL_S: Final = 0.2
-_LAST_POLL_S: Final = 0.01
-_LONGEST: Final = 4 << 20
-_ENVIRONMENT: Final = (
+_START_S = 60.0
+_POLL_S = 0.2
+_LAST_POLL_S = 0.01
+_LONGEST = 4 << 20
+_ENVIRONMENT = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ"),
     *("PYTHONHASHSEED", "PYTHONHOME", "PYTHONPATH", "PYTHONUTF8", "PYTHONWARNINGS", "VIRTUAL_ENV"),
 )
-_POLLS: Final = 20
-_PROGRAM: Final = "from graveler.gates.isolation.child import main; main()"
+_POLLS = 20
+_PROGRAM = "from graveler.gates.isolation.child import main; main()"
 
 
 def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
@@ -67,7 +67,7 @@ class _Starting:
         self.lock = Lock()
 
 
-_starting: Final = _Starting()
+_starting = _Starting()
 
 
 class Process(ABC):
@@ -93,7 +93,7 @@ class _Fresh(Process):
 
     def __init__(self, channel: socket.socket) -> None:
         number = channel.fileno()
-        self._popen = subprocess.Popen(  # noqa: S603 - the interpreter and the program are ours
+        self._popen = subprocess.Popen(
             interpreter(_PROGRAM, str(number)),
             stdin=subprocess.DEVNULL,
             # without variables that may hold credentials

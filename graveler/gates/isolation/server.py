@@ -6,7 +6,7 @@ The publisher enforces the declared inputs of the gate. Every request gets a res
 from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 from graveler.clock import unix_us
 from graveler.errors import InvalidInputError
@@ -16,12 +16,12 @@ from graveler.gates.isolation.channel import Message
 from graveler.model import Entry
 from graveler.reads.view import find_value
 
-LONGEST_PIECE: Final = 4 << 20
+LONGEST_PIECE = 4 << 20
 """Largest part of a file, or page of a listing, in one reply, in bytes."""
 
-_PAGE: Final = 500
-_MOST_LISTINGS: Final = 64
-_LONGEST_ERROR: Final = 2_000
+_PAGE = 500
+_MOST_LISTINGS = 64
+_LONGEST_ERROR = 2_000
 
 
 class ReadServer:

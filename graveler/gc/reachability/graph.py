@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Final
 
 from graveler.clock import unix_us
 from graveler.committed import LEVELS
@@ -11,7 +10,7 @@ from graveler.errors import CorruptionError
 from graveler.model import Commit
 from graveler.refs import Refs
 
-_NAMED: Final = ("graveler.step_base", "graveler.step_head")
+_NAMED = ("graveler.step_base", "graveler.step_head")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ If two sequences are equally long, the later times are trusted, which keeps more
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from graveler.gc.reachability.graph import Node
 from graveler.gc.rules import Keep
 
-_DAY_US: Final = 86_400_000_000
+_DAY_US = 86_400_000_000
 
 
 class History(Protocol):

@@ -6,7 +6,6 @@ nothing new.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from graveler.committed.references import own_addresses
 from graveler.errors import ThrottledError
@@ -17,7 +16,7 @@ from graveler.retries import backoff
 from graveler.staging import HOLD
 from graveler.values import staged_value
 
-_ATTEMPTS: Final = 1_000
+_ATTEMPTS = 1_000
 
 
 RunRoots = Callable[[], Iterable[str]]

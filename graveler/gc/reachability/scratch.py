@@ -3,11 +3,11 @@
 import sqlite3
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from graveler.process import held_off
 
-_SCHEMA: Final = """
+_SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -16384;
@@ -17,8 +17,8 @@ CREATE TABLE file (id BLOB PRIMARY KEY, size INTEGER, mtime INTEGER) WITHOUT ROW
 CREATE TABLE old (key BLOB PRIMARY KEY, size INTEGER, mtime INTEGER) WITHOUT ROWID;
 CREATE TABLE list (id BLOB PRIMARY KEY) WITHOUT ROWID;
 """
-_BATCH: Final = 5_000
-_PAGE: Final = 1_000
+_BATCH = 5_000
+_PAGE = 1_000
 
 
 class ListedFile(NamedTuple):

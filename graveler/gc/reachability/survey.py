@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from graveler.clock import unix_us
 from graveler.committed import EMPTY_METARANGE
@@ -29,10 +29,10 @@ from graveler.reads import Stores
 from graveler.refs import Refs
 from graveler.repository.witness.marker import MARKER, read_marker
 
-_TABLES: Final = "_graveler/"
-_TABLE: Final = re.compile(r"_graveler/([0-9a-f]{64})")
-_LOOKS: Final = 100
-_SHOWN: Final = 20
+_TABLES = "_graveler/"
+_TABLE = re.compile(r"_graveler/([0-9a-f]{64})")
+_LOOKS = 100
+_SHOWN = 20
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Survey:
         read: Reads the ranges that kept commits name.
     """
 
-    def __init__(  # noqa: PLR0913 - a repository, and how it is looked at
+    def __init__(
         self,
         stores: Stores,
         scratch: Scratch,

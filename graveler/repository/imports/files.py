@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from hashlib import md5
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote_plus
 
 from graveler.arguments import expand_home
@@ -30,7 +30,7 @@ from graveler.reads.bounded import csv_rows, orc_batches, parquet_batches, text_
 from graveler.reads.stores import Stores
 
 Row = Mapping[str, Any]
-_TABLES: Final = (".csv", ".csv.gz", ".parquet", ".orc")
+_TABLES = (".csv", ".csv.gz", ".parquet", ".orc")
 
 
 def is_table(name: str) -> bool:
@@ -187,7 +187,7 @@ def _csv(file: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator[t
 
 def _parquet(file: BinaryIO, name: str) -> Iterator[Row]:
     pyarrow = _pyarrow(name)
-    from pyarrow import parquet  # noqa: PLC0415 - heavy: only where it is used
+    from pyarrow import parquet
 
     try:
         table = parquet.ParquetFile(file)
@@ -201,7 +201,7 @@ def _parquet(file: BinaryIO, name: str) -> Iterator[Row]:
 
 def _orc(file: BinaryIO, name: str) -> Iterator[Row]:
     pyarrow = _pyarrow(name)
-    from pyarrow import orc  # noqa: PLC0415 - heavy: only where it is used
+    from pyarrow import orc
 
     try:
         for batch in orc_batches(orc.ORCFile(file), name, _length(file)):
@@ -227,7 +227,7 @@ def named_rows(batch: Any) -> Iterator[Row]:
 
 def _pyarrow(name: str) -> Any:
     try:
-        import pyarrow  # noqa: PLC0415 - heavy: only where it is used
+        import pyarrow
     except ImportError as error:
         raise MissingDependencyError(
             f"{name} is read with pyarrow: install graveler[gates], or give the inventory as CSV"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 from graveler.arguments import expand_home, text
 from graveler.errors import (
@@ -35,7 +35,7 @@ from graveler.repository.links import LinkRules, linked
 from graveler.repository.writes import StagedWrites
 from graveler.values import stage_entry
 
-_CHUNK: Final = 5_000
+_CHUNK = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Imported:
     commit: str = ""
 
 
-def import_files(  # noqa: PLR0913 - where from, where to, and how
+def import_files(
     stores: Stores,
     writes: StagedWrites,
     source: str,

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from graveler.arguments import whole_number
 from graveler.clock import unix_us
@@ -34,10 +34,10 @@ from graveler.repository.imports.files import (
 from graveler.repository.imports.found import Found, Piece, Source
 from graveler.repository.imports.listing import relative
 
-_ENDINGS: Final = {"CSV": ".csv.gz", "PARQUET": ".parquet", "ORC": ".orc"}
-_MANIFEST_BYTES: Final = 16 << 20
-_TRUE: Final = ("true", True)
-_FALSE: Final = ("false", False)
+_ENDINGS = {"CSV": ".csv.gz", "PARQUET": ".parquet", "ORC": ".orc"}
+_MANIFEST_BYTES = 16 << 20
+_TRUE = ("true", True)
+_FALSE = ("false", False)
 
 
 @dataclass(frozen=True, slots=True)

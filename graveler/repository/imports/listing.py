@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from itertools import islice
-from typing import Final
 
 from graveler.errors import InvalidInputError
 from graveler.objects.address import AddressBook
@@ -14,9 +13,9 @@ from graveler.reads.stores import Stores
 from graveler.repository.imports.found import Found, Piece, Source
 from graveler.repository.links import version_in
 
-_THREADS: Final = 8
-_PAGE: Final = 1_000
-_DEEPEST: Final = 3
+_THREADS = 8
+_PAGE = 1_000
+_DEEPEST = 3
 
 
 def listing(

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graveler.committed import RangeCache, RangeStore, StagedChange
 from graveler.committed.apply import Tally
@@ -35,16 +35,16 @@ from graveler.values import decode_range_info, encode_entry, encode_range_info, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KEY: Final = "graveler_key"
-SLICE: Final = "graveler_slice"
+KEY = "graveler_key"
+SLICE = "graveler_slice"
 """Columns of rows besides those of an inventory: the key of the path, the number of the slice."""
 
-RESULT: Final = "number int, max_key binary, value binary, found boolean"
+RESULT = "number int, max_key binary, value binary, found boolean"
 """Rows that a task returns: the ranges as in their metarange, and a row of counts without a key."""
 
-_CACHE_BYTES: Final = 64 << 20
-_BATCH: Final = 4_096
-FAULTS: Final[tuple[type[GravelerError], ...]] = (
+_CACHE_BYTES = 64 << 20
+_BATCH = 4_096
+FAULTS: tuple[type[GravelerError], ...] = (
     *(InvalidInputError, PermissionDeniedError, ObjectNotFoundError, SourceChangedError),
     *(CorruptionError, NewerFormatError, OlderFormatError),
 )
@@ -161,7 +161,7 @@ class _Rows:
 
     def changes(self, table: "pa.Table") -> Iterator[StagedChange]:
         """Yield the changes of rows, in key order."""
-        import pyarrow.compute as pc  # noqa: PLC0415 - heavy: only where it is used
+        import pyarrow.compute as pc
 
         pathless = table.filter(pc.is_null(table.column(KEY)))
         if len(pathless):
@@ -210,7 +210,7 @@ def run_slice(
         batches: The rows, with the number of the slice.
         run: Builds a slice from its number and its rows.
     """
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow as pa
 
     filled = [batch for batch in batches if batch.num_rows]
     if filled:
@@ -221,7 +221,7 @@ def run_slice(
 
 def in_key_order(table: "pa.Table") -> "Iterator[pa.RecordBatch]":
     """Yield the rows of a table in key order, in batches."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow.compute as pc
 
     order = pc.sort_indices(table.column(KEY))
     for start in range(0, len(order), _BATCH):
@@ -245,7 +245,7 @@ def task_store(objects: ObjectStore) -> tuple[RangeStore, set[bytes]]:
 
 def result_batch(number: int, build: Callable[[], Sliced]) -> "pa.RecordBatch":
     """Return the rows of the result for a slice, or for an error that a repetition cannot fix."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow as pa
 
     try:
         rows = _encoded(number, build())

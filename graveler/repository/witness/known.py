@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
 
 from graveler.clock import unix_us
 from graveler.errors import (
@@ -15,8 +14,8 @@ from graveler.objects.store import ObjectStore
 from graveler.records import Fields, decode_json, encode_json
 from graveler.repository.witness.marker import MARKER, Marker, Owner
 
-_MOST_ISSUED: Final = 500
-_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_ISSUED = 500
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Final
 
 from graveler.clock import unix_us
 from graveler.errors import ObjectNotFoundError
@@ -10,7 +9,7 @@ from graveler.objects.address import storage_id
 from graveler.objects.store import ObjectStore
 from graveler.records import FORMAT, Fields, decode_json, encode_json
 
-MARKER: Final = "_graveler/marker"
+MARKER = "_graveler/marker"
 """The key of the marker in the storage of every repository."""
 
 

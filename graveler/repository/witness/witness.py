@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from graveler.clock import IdSource, StoreClock
 from graveler.errors import (
@@ -61,11 +61,11 @@ from graveler.repository.witness.marker import (
 
 T = TypeVar("T")
 
-_KEY: Final = b"count"
-_EVERY: Final = timedelta(minutes=1)
-_SHORT: Final = timedelta(seconds=10)
-_ATTEMPTS: Final = 20
-_log: Final = logging.getLogger(__name__)
+_KEY = b"count"
+_EVERY = timedelta(minutes=1)
+_SHORT = timedelta(seconds=10)
+_ATTEMPTS = 20
+_log = logging.getLogger(__name__)
 
 
 class Witness:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from typing import Final, Self
+from typing import Self
 
 from graveler.config import environment, lake_environment
 from graveler.errors import CorruptionError, FencedError, InvalidInputError, RunStateError
@@ -21,14 +21,14 @@ from graveler.runs.record import RunHandle
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunState
 
-RUN: Final = "GRAVELER_RUN"
-STEP: Final = "GRAVELER_STEP"
-REPOSITORY: Final = "GRAVELER_REPO"
-URL: Final = "GRAVELER_URL"
-_IN_DBT: Final = "DBT_ENV_CUSTOM_ENV_GRAVELER_RUN"
+RUN = "GRAVELER_RUN"
+STEP = "GRAVELER_STEP"
+REPOSITORY = "GRAVELER_REPO"
+URL = "GRAVELER_URL"
+_IN_DBT = "DBT_ENV_CUSTOM_ENV_GRAVELER_RUN"
 """dbt records it in its artifacts, so that the check of dbt's results detects a stale file."""
 
-_EXEC: Final = "`graveler run exec --run KEY --step NAME -- COMMAND`"
+_EXEC = "`graveler run exec --run KEY --step NAME -- COMMAND`"
 
 
 @dataclass(frozen=True, slots=True)

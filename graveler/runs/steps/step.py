@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from graveler.arguments import text
 from graveler.committed import same_records
@@ -53,9 +53,9 @@ from graveler.runs.records import RunRecords
 from graveler.runs.steps.environment import StepHandle, environment_of
 from graveler.runs.steps.withdrawal import without
 
-WORK: Final = "graveler.step_work"
+WORK = "graveler.step_work"
 """Metadata of a commit that joins a step: what identifies its work; "" if it wrote nothing."""
-_ENDS: Final = ("graveler.step_base", "graveler.step_head")
+_ENDS = ("graveler.step_base", "graveler.step_head")
 _log = logging.getLogger(__name__)
 
 

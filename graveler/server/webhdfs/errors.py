@@ -3,8 +3,6 @@
 Hadoop's client throws an exception of that class, with the message, so that Spark shows it.
 """
 
-from typing import Final
-
 from graveler.errors import (
     AlreadyExistsError,
     FencedError,
@@ -18,23 +16,23 @@ from graveler.errors import (
 )
 from graveler.server.messages import Answer, HttpError
 
-ACCESS: Final = "org.apache.hadoop.security.AccessControlException"
-ARGUMENT: Final = "java.lang.IllegalArgumentException"
-END: Final = "java.io.EOFException"
-EXISTS: Final = "org.apache.hadoop.fs.FileAlreadyExistsException"
-IO: Final = "java.io.IOException"
-NOT_EMPTY: Final = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
-NOT_FOUND: Final = "java.io.FileNotFoundException"
-PARENT: Final = "org.apache.hadoop.fs.ParentNotDirectoryException"
-RETRY: Final = "org.apache.hadoop.ipc.RetriableException"
-UNSUPPORTED: Final = "java.lang.UnsupportedOperationException"
+ACCESS = "org.apache.hadoop.security.AccessControlException"
+ARGUMENT = "java.lang.IllegalArgumentException"
+END = "java.io.EOFException"
+EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
+IO = "java.io.IOException"
+NOT_EMPTY = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
+NOT_FOUND = "java.io.FileNotFoundException"
+PARENT = "org.apache.hadoop.fs.ParentNotDirectoryException"
+RETRY = "org.apache.hadoop.ipc.RetriableException"
+UNSUPPORTED = "java.lang.UnsupportedOperationException"
 
-_STATUS: Final = {ARGUMENT: 400, UNSUPPORTED: 400, NOT_FOUND: 404, RETRY: 503}
-_OTHER_STATUS: Final = 403
-_FULL_STATUS: Final = 507
-_BY_STATUS: Final = {400: ARGUMENT, 401: ACCESS, 403: ACCESS, 404: NOT_FOUND, 501: UNSUPPORTED}
+_STATUS = {ARGUMENT: 400, UNSUPPORTED: 400, NOT_FOUND: 404, RETRY: 503}
+_OTHER_STATUS = 403
+_FULL_STATUS = 507
+_BY_STATUS = {400: ARGUMENT, 401: ACCESS, 403: ACCESS, 404: NOT_FOUND, 501: UNSUPPORTED}
 
-_CLASSES: Final[tuple[tuple[type[GravelerError], str], ...]] = (
+_CLASSES: tuple[tuple[type[GravelerError], str], ...] = (
     (NotFoundError, NOT_FOUND),
     (AlreadyExistsError, EXISTS),
     (PermissionDeniedError, ACCESS),

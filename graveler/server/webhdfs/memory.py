@@ -5,11 +5,10 @@ write below them and rename them. The server keeps such a tree in memory for eac
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from graveler.model import Entry
 
-_WORKING: Final = ("_temporary", ".spark-staging", ".hive-staging")
+_WORKING = ("_temporary", ".spark-staging", ".hive-staging")
 
 
 class Folder:

@@ -7,7 +7,7 @@ from io import BytesIO
 from itertools import chain, islice
 from operator import itemgetter
 from threading import BoundedSemaphore
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, cast
 
 from graveler.errors import NoChangesError
 from graveler.model import Entry
@@ -20,15 +20,15 @@ from graveler.server.webhdfs.memory import Folder
 from graveler.server.webhdfs.namespace import Namespace
 from graveler.server.webhdfs.tree import Node, RefTree, Summary, Tree
 
-DATA: Final = "data"
+DATA = "data"
 """The parameter of a request that was redirected to the data."""
-_BYTES: Final = "application/octet-stream"
-_PAGE: Final = 10_000
-_LISTS: Final = BoundedSemaphore(8)
+_BYTES = "application/octet-stream"
+_PAGE = 10_000
+_LISTS = BoundedSemaphore(8)
 """Whole folders that are listed at once, because each needs six times the memory of its list."""
-_MOST: Final = (1 << 63) - 1
-_SUCCESS: Final = "_SUCCESS"
-_DRAINED_BYTES: Final = 1 << 20
+_MOST = (1 << 63) - 1
+_SUCCESS = "_SUCCESS"
+_DRAINED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def _commit(call: Call) -> Answer:
 
 Operation = Callable[[Call], Answer]
 
-OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
+OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "GETFILESTATUS"): _status,
     ("GET", "GETFILELINKSTATUS"): _status,
     ("GET", "LISTSTATUS"): _list,
@@ -287,7 +287,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("POST", "COMMIT"): _commit,
 }
 
-_NOT_OFFERED: Final = {
+_NOT_OFFERED = {
     "APPEND": "files of a lake are never changed: write the file again",
     "CONCAT": "files of a lake are never changed: write one file of the parts",
     "TRUNCATE": "files of a lake are never changed: write the file again",

@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from graveler.clock import unix_us
 from graveler.model import Entry
 from graveler.server.webhdfs.memory import Folder
 from graveler.server.webhdfs.tree import Node, Summary
 
-_OWNER: Final = "graveler"
-_BLOCK_BYTES: Final = 128 << 20
+_OWNER = "graveler"
+_BLOCK_BYTES = 128 << 20
 """The block size that Spark sees, and so the size of a task's part of a file."""
-_HOST: Final = "localhost"  # Spark treats it as no particular host
+_HOST = "localhost"  # Spark treats it as no particular host
 
 
 def file_status(node: Node, name: str = "", *, writable: bool) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _status(
     }
 
 
-SERVER_DEFAULTS: Final = {
+SERVER_DEFAULTS = {
     "FsServerDefaults": {
         "blockSize": _BLOCK_BYTES,
         "bytesPerChecksum": 512,

@@ -1,7 +1,7 @@
 """The rows that commits append to a table, found from a batch of their changes."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final, Unpack
+from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 from graveler.committed.units import log_of
 from graveler.errors import ObjectNotFoundError, StateError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from graveler.lake import Repository
 
-COMPACTION: Final = "spark.compaction"
+COMPACTION = "spark.compaction"
 """Name in the metadata of a commit: the table that it has compacted, with the same rows."""
 
 

@@ -6,7 +6,7 @@ the batch and the id of the query from its checkpoint. A batch that the branch a
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from graveler.errors import (
     TRANSIENT,
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 BatchWork = Callable[[Transaction, "DataFrame"], Any]
 """Writes a micro-batch by a transaction."""
 
-_QUERY: Final = "sql.streaming.queryId"
-_PASSING: Final = (*TRANSIENT, FencedError, MergeConflictError)
-_RESTART: Final = "A restart of the query helps: it runs the batch again, and skips it if it has landed after all."
-_MEND: Final = (
+_QUERY = "sql.streaming.queryId"
+_PASSING = (*TRANSIENT, FencedError, MergeConflictError)
+_RESTART = "A restart of the query helps: it runs the batch again, and skips it if it has landed after all."
+_MEND = (
     "A restart alone does not help: it runs the batch again, and fails again. Fix the cause first; the "
     "query then continues with this batch."
 )
@@ -51,7 +51,7 @@ class BatchWriter:
         options: Options of the write to the folder.
     """
 
-    def __init__(  # noqa: PLR0913 - the fields of a commit, and what is written
+    def __init__(
         self,
         tables: "Tables",
         branch: str,
@@ -137,7 +137,7 @@ def query_id(spark: "SparkSession", checkpoint: str) -> str:
 
 
 def _stored_id(spark: "SparkSession", checkpoint: str) -> str:
-    from pyspark.errors import AnalysisException  # noqa: PLC0415 - heavy: only where it is used
+    from pyspark.errors import AnalysisException
 
     try:
         lines = spark.read.text(f"{checkpoint.rstrip('/')}/metadata").collect()

@@ -120,7 +120,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if lake is not None:
             lake.close()
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> dict[str, Any]:
         """Return the offset at which a query without a checkpoint begins.
 
         Raises:
@@ -148,16 +148,16 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return Offset(start, 0, start).stored
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Return the largest number of commits in a batch."""
         most = self._request.most
         return ReadMaxFiles(most) if most else ReadAllAvailable()  # Spark has no limit of commits
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+    def prepareForTriggerAvailableNow(self) -> None:
         """Remember the present head: nothing after it is read."""
         self._until = self._head().id
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch.
 
         Raises:

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from os.path import commonpath
 from types import NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 import dagster as dg
 from pydantic import Field, model_validator
@@ -50,9 +50,9 @@ from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run
 from graveler.names import check_path
 
-_SHOWN: Final = 20
-_COLUMN: Final = "partition_expr"
-HANDLERS: Final = (*NAMES, "bytes", "text")
+_SHOWN = 20
+_COLUMN = "partition_expr"
+HANDLERS = (*NAMES, "bytes", "text")
 """The names of graveler's handlers that ``load_as`` may choose."""
 
 
@@ -76,8 +76,8 @@ def _check_layout(value: str, name: str) -> None:
         )
 
 
-_NAMED: Final[Checks] = {"load_as": lambda value, name: choice(value, name, HANDLERS)}
-_CHECKS: Final[Checks] = {
+_NAMED: Checks = {"load_as": lambda value, name: choice(value, name, HANDLERS)}
+_CHECKS: Checks = {
     "mode": lambda value, name: choice(value, name, MODES),
     "prefix": _check_prefix,
     "layout": _check_layout,

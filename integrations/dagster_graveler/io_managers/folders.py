@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Final
 
 import dagster as dg
 
@@ -14,9 +13,9 @@ Names = frozenset[str] | None
 """The names that one level of a folder's path can have; None for any."""
 
 # no key or partition key has a slash in a level
-_HOUR: Final = tuple(frozenset((f"/{level}",)) for level in ("year", "month", "day", "time"))
-_ASSET: Final = "\0asset"
-_PARTITION: Final = "\0partition"
+_HOUR = tuple(frozenset((f"/{level}",)) for level in ("year", "month", "day", "time"))
+_ASSET = "\0asset"
+_PARTITION = "\0partition"
 
 
 def asset_folder(layout: str, asset: str, partition: str = "") -> str:

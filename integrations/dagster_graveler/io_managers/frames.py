@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 
@@ -22,10 +22,10 @@ from graveler.model import Entry
 from graveler.reads.partitions import table_entries
 from graveler.spark import read, write
 
-_MARK: Final = 16
-_FILE: Final = "data.parquet"
-_MOST_FOOTERS: Final = 64
-_LINEAGE: Final = "dagster/column_lineage"
+_MARK = 16
+_FILE = "data.parquet"
+_MOST_FOOTERS = 64
+_LINEAGE = "dagster/column_lineage"
 
 
 class FrameHandler(TypeHandler):
@@ -133,7 +133,7 @@ def count_rows(view: Branch, entries: Sequence[Entry]) -> int | None:
         return None
     if not all(entry.path.endswith(SUFFIX) for entry in entries):
         return None
-    import pyarrow.parquet as pq  # noqa: PLC0415 - heavy: only where it is used
+    import pyarrow.parquet as pq
 
     rows = 0
     for entry in entries:

@@ -4,7 +4,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import full_name
@@ -124,7 +124,7 @@ class BytesHandler(TypeHandler):
     """Bytes, as one file."""
 
     name = "bytes"
-    _FILE: Final = "data"
+    _FILE = "data"
 
     def handles(self, kind: type) -> bool:
         """Return whether the type is bytes."""
@@ -170,7 +170,7 @@ class PickleHandler(TypeHandler):
     """Any other value, as one file of Python's pickle."""
 
     name = "pickle"
-    _FILE: Final = "data.pickle"
+    _FILE = "data.pickle"
 
     def handles(self, kind: type) -> bool:
         """Return True: every type is tried."""

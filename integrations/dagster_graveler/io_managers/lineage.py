@@ -2,19 +2,19 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import dagster as dg
 
-LINEAGE: Final = "dagster/column_lineage"
+LINEAGE = "dagster/column_lineage"
 """Dagster's name of the metadata."""
 
-_MOST_NODES: Final = 300
+_MOST_NODES = 300
 """Larger plans are left out: each node costs several calls of the JVM."""
 
-_log: Final = logging.getLogger(__name__)
-_inputs: "Final[WeakKeyDictionary[dg.StepExecutionContext, list[tuple[dg.AssetKey, Any]]]]" = (
+_log = logging.getLogger(__name__)
+_inputs: "WeakKeyDictionary[dg.StepExecutionContext, list[tuple[dg.AssetKey, Any]]]" = (
     WeakKeyDictionary()
 )
 
@@ -36,7 +36,7 @@ def derived_lineage(context: dg.OutputContext, value: object) -> dg.TableColumnL
     frames = _inputs.get(context.step_context)
     if not frames or not hasattr(value, "_jdf") or LINEAGE in context.output_metadata:
         return None
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - of Spark
+    from py4j.protocol import Py4JError
 
     try:
         origins = _origins(value, frames)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
 
 import dagster as dg
 
@@ -17,9 +16,9 @@ from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.lake import Repository
 from graveler.names import check_users_branch
 
-_NUMBER: Final = "{n}"
-_IS_BRANCH: Final = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
-_PULL_REQUEST: Final = "DAGSTER_CLOUD_PULL_REQUEST_ID"
+_NUMBER = "{n}"
+_IS_BRANCH = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
+_PULL_REQUEST = "DAGSTER_CLOUD_PULL_REQUEST_ID"
 
 
 def deployment_branch(pattern: str = "pr-{n}", *, production: str = "main") -> str:
@@ -49,7 +48,7 @@ def deployment_branch(pattern: str = "pr-{n}", *, production: str = "main") -> s
     return pattern.replace(_NUMBER, number)
 
 
-def build_branch_sensor(  # noqa: PLR0913 - all but the first have a default
+def build_branch_sensor(
     pull_requests: Callable[[], Iterable[int | str]],
     *,
     name: str = "graveler_branches",

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import (
@@ -19,11 +18,11 @@ from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_common.history import commits_after, has_changed
 
-_DATA_VERSION: Final = "dagster/data_version"
-_JOBS: Final = (dg.JobDefinition, UnresolvedAssetJobDefinition)
+_DATA_VERSION = "dagster/data_version"
+_JOBS = (dg.JobDefinition, UnresolvedAssetJobDefinition)
 
 
-def build_commit_sensor(  # noqa: PLR0913 - all but the first have a default
+def build_commit_sensor(
     name: str,
     *,
     job: dg.JobDefinition | UnresolvedAssetJobDefinition | None = None,

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from graveler.errors import InvalidInputError
@@ -14,10 +14,10 @@ from graveler.names import hour_folder, hour_text
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-HANDOVER_NAME: Final = "graveler_name"
+HANDOVER_NAME = "graveler_name"
 """The name in the conf of a DAG run that was given a run, as a part of the names of its steps."""
 
-PARTITION_KEY: Final = "%Y-%m-%dT%H:%M"
+PARTITION_KEY = "%Y-%m-%dT%H:%M"
 """The format of the partition keys of hours."""
 
 
@@ -165,7 +165,7 @@ def _code_version(context: "Context") -> str:
 
 def _base() -> str:
     """Return the setting ``[api] base_url``, or "" if it is not set, because a guess may be wrong."""
-    from airflow.sdk.configuration import conf  # noqa: PLC0415 - heavy: only where it is used
+    from airflow.sdk.configuration import conf
 
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, Self
+from typing import Self
 
 from airflow.sdk import Context
 
@@ -30,13 +30,13 @@ from graveler_airflow.dag.context import (
 from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import open_lake
 
-_log: Final = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-_MARK: Final = "graveler.run"
-_CONNECTION: Final = "graveler.conn_id"
-_OPENED_BY: Final = "graveler.opened_by"
-_DAG: Final = "graveler.dag_id"
-_LIVE: Final = (RunState.OPEN, RunState.PUBLISHING)
+_MARK = "graveler.run"
+_CONNECTION = "graveler.conn_id"
+_OPENED_BY = "graveler.opened_by"
+_DAG = "graveler.dag_id"
+_LIVE = (RunState.OPEN, RunState.PUBLISHING)
 
 
 def pack(

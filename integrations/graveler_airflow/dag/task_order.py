@@ -8,24 +8,24 @@ count as a success.
 
 from collections.abc import Iterable, Iterator
 from inspect import signature
-from typing import Any, Final
+from typing import Any
 
 from airflow.sdk import TriggerRule, XComArg
 
 from graveler.errors import InvalidInputError
 
-_PROPAGATE_FAILURE: Final = (
+_PROPAGATE_FAILURE = (
     TriggerRule.ALL_SUCCESS,
     TriggerRule.NONE_FAILED,
     TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
 )
-_NEED_ANOTHER_END: Final = (
+_NEED_ANOTHER_END = (
     TriggerRule.ALL_FAILED,
     TriggerRule.ALL_SKIPPED,
     TriggerRule.ONE_FAILED,
 )
-_WAITS: Final = ("wait_for_completion", "wait_for_termination")
-_MAPPED: Final = ("expand_input", "op_kwargs_expand_input")
+_WAITS = ("wait_for_completion", "wait_for_termination")
+_MAPPED = ("expand_input", "op_kwargs_expand_input")
 
 
 def _propagates_failure(task: Any) -> bool:

@@ -11,7 +11,7 @@ agreement. A run is not published while a task of it has failed. The steps of a 
 import re
 from collections.abc import Collection, Container, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graveler.errors import RefNotFoundError, RunNotFoundError, RunStateError
 from graveler.lake import Run, RunState
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
     from graveler.lake import Repository
 
-DONE: Final = ("success",)
+DONE = ("success",)
 """The publish must have the work of tasks in these states."""
-NO_PART: Final = ("skipped", "removed")
+NO_PART = ("skipped", "removed")
 """The publish must not have work of an earlier attempt of tasks in these states."""
-TO_RUN: Final = (None, "scheduled", "queued")
+TO_RUN = (None, "scheduled", "queued")
 """Tasks in these states have not run yet, or are not in the DAG run."""
 
-_FAILED: Final = ("failed", "upstream_failed")
-_UNSUCCESSFUL: Final = (*_FAILED, *NO_PART)
-_UNKNOWN: Final = "unknown"
-_INDEX: Final = re.compile(r"_(\d+)$")
-_BRACKETS: Final = re.compile(r"\[\d+\]$")
+_FAILED = ("failed", "upstream_failed")
+_UNSUCCESSFUL = (*_FAILED, *NO_PART)
+_UNKNOWN = "unknown"
+_INDEX = re.compile(r"_(\d+)$")
+_BRACKETS = re.compile(r"\[\d+\]$")
 
 
 class TaskStates:

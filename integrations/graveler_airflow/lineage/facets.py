@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from airflow.providers.openlineage.extractors import OperatorLineage
 from openlineage.client.event_v2 import InputDataset, OutputDataset
@@ -35,11 +35,11 @@ from graveler_airflow.lineage.naming import (
 from graveler_airflow.lineage.work import Judgement, Part, TaskWork
 from graveler_common.lakes import open_lake
 
-_log: Final = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-_MOST_FILES: Final = 20_000
+_MOST_FILES = 20_000
 """Airflow ends the process that sends an event after ten seconds."""
-_MOST_FOOTERS: Final = 32
+_MOST_FOOTERS = 32
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from airflow.sdk.lineage import NoOpCollector, get_hook_lineage_collector
 
@@ -22,7 +22,7 @@ from graveler.reads.view import Observed
 from graveler.runs.record import decode_inputs
 from graveler_airflow.lineage.naming import folder_of, without_partitions
 
-_MOST_FILES: Final = 20_000
+_MOST_FILES = 20_000
 _T = TypeVar("_T")
 
 

@@ -2,16 +2,15 @@
 
 import re
 from pathlib import PurePosixPath
-from typing import Final
 from urllib.parse import urlsplit
 
-_PARTITION: Final = re.compile(r"[^=]+=.*|\d{1,4}|\d{2}:\d{2}|\d{4}-\d{2}(-\d{2}([T ].*)?)?")
+_PARTITION = re.compile(r"[^=]+=.*|\d{1,4}|\d{2}:\d{2}|\d{4}-\d{2}(-\d{2}([T ].*)?)?")
 """Folders of one partition: ``airline=AA``, ``2013``, ``05:00``, ``2013-01-01``."""
 
 
 def authority(conn_id: str, repo: str) -> str:
     """Return the authority of ``grav://`` addresses, with the connection if it is not the default."""
-    from graveler_airflow.hook import GravelerHook  # noqa: PLC0415 - Airflow: for tests without it
+    from graveler_airflow.hook import GravelerHook
 
     return repo if conn_id in ("", GravelerHook.default_conn_name) else f"{conn_id}@{repo}"
 

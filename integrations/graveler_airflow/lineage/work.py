@@ -147,6 +147,6 @@ class ReportsLineage:
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage[Any, Any]":
         """Return the datasets of a task that has ended, with commits as their versions."""
-        from graveler_airflow.lineage.facets import lineage_of  # noqa: PLC0415 - an extra
+        from graveler_airflow.lineage.facets import lineage_of
 
         return lineage_of(self.lineage)

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, Context
 
@@ -17,8 +17,8 @@ from graveler_airflow.hook import GravelerHook, final_failures
 from graveler_airflow.lineage.work import ReportsLineage, TaskWork
 from graveler_airflow.links import LINKS, point_to
 
-_IDENTITY: Final = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
-_READ: Final = 1000
+_IDENTITY = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
+_READ = 1000
 
 
 class GravelerOperator(ReportsLineage, BaseOperator):

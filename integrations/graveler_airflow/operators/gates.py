@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Self, overload
+from typing import Any, Self, overload
 
 from airflow.sdk import Context, XComArg
 
@@ -15,10 +15,10 @@ from graveler_airflow.dag.handles import connection_of
 from graveler_airflow.operators.base import GravelerRunOperator
 from graveler_common.history import refusal_text
 
-_GATE_OPTIONS: Final = {field.name for field in fields(Gate)} - {"name", "check"}
-_NOT_IN_ID: Final = re.compile(r"[^\w.-]+", re.ASCII)
+_GATE_OPTIONS = {field.name for field in fields(Gate)} - {"name", "check"}
+_NOT_IN_ID = re.compile(r"[^\w.-]+", re.ASCII)
 
-REFUSAL: Final = "graveler_refusal"
+REFUSAL = "graveler_refusal"
 """The XCom in which a gate that refuses stores its reason, for the end of the run."""
 
 

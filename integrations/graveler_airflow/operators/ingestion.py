@@ -51,7 +51,7 @@ class GravelerIngestOperator(GravelerOperator):
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"metadata": "json"}
 
-    def __init__(  # noqa: PLR0913 - all have a default
+    def __init__(
         self,
         *,
         branch: str = "ingest",

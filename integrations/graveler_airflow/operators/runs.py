@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final, TypedDict
+from typing import Any, TypedDict
 from uuid import uuid4
 
 from airflow.sdk import AssetAlias, BaseOperator, Context, Variable
@@ -46,11 +46,11 @@ from graveler_airflow.operators.base import GravelerOperator, GravelerRunOperato
 from graveler_airflow.operators.gates import REFUSAL
 from graveler_common.history import reaped_row
 
-_ON_FAILURE: Final = ("park", "drop")
-_UNPUBLISHED: Final = (RunState.PARKED, RunState.REAPED)
-_DEPLOYMENT: Final = "airflow.deployment"
-_VARIABLE: Final = "graveler_deployment"
-_PAUSE: Final = timedelta(seconds=15)
+_ON_FAILURE = ("park", "drop")
+_UNPUBLISHED = (RunState.PARKED, RunState.REAPED)
+_DEPLOYMENT = "airflow.deployment"
+_VARIABLE = "graveler_deployment"
+_PAUSE = timedelta(seconds=15)
 
 
 class OpeningTerms(TypedDict, total=False):

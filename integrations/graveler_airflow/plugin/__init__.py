@@ -5,14 +5,14 @@ that make the pages, on first use.
 """
 
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from airflow.sdk.configuration import conf
 from airflow.sdk.plugins_manager import AirflowPlugin
 
 __all__ = ["GravelerPlugin"]
 
-_ICON: Final = (
+_ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' "
     "stroke='{colour}' stroke-width='2' stroke-linecap='round'%3E%3Ccircle cx='6' cy='5' r='2.2'/%3E"
     "%3Ccircle cx='6' cy='19' r='2.2'/%3E%3Ccircle cx='18' cy='9' r='2.2'/%3E"
@@ -28,7 +28,7 @@ class GravelerPlugin(AirflowPlugin):
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]  # built on first use
         """The pages, which require a token as Airflow's own pages do."""
-        from graveler_airflow.plugin.pages import build_app  # noqa: PLC0415 - the web server alone
+        from graveler_airflow.plugin.pages import build_app
 
         return [{"app": build_app(), "url_prefix": "/graveler", "name": "graveler"}]
 

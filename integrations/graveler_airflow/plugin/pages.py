@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from airflow.api_fastapi.app import API_ROOT_PATH
@@ -25,15 +25,15 @@ from graveler.runs import RunRecord
 from graveler_airflow.dag.context import way_out
 from graveler_airflow.plugin.views import commit_view, diff_view, lakes_view, runs_view
 
-_HEADERS: Final = {
+_HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-_INTERNAL: Final = ("fence", "nonce", "owner", "owners")
-_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
-_THOUSAND: Final = 1000
-_SPANS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_INTERNAL = ("fence", "nonce", "owner", "owners")
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_THOUSAND = 1000
+_SPANS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 _View = Callable[..., dict[str, Any]]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
 from itertools import islice, product
-from typing import Any, Final
+from typing import Any
 
 from airflow.models.connection import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -21,9 +21,9 @@ from graveler_airflow.hook import GravelerHook
 from graveler_common.history import Changes, changes_between, changes_of, find_commit, own_commits
 from graveler_common.lakes import open_lake
 
-_LISTED: Final = 200
-_CONSIDERED: Final = 2_000
-_STEPS: Final = 200
+_LISTED = 200
+_CONSIDERED = 2_000
+_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)

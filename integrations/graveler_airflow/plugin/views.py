@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import (
@@ -39,7 +39,7 @@ from graveler_common.history import changes_between, changes_of
 
 _log = logging.getLogger(__name__)
 
-_LISTED: Final = 200
+_LISTED = 200
 _Text = Annotated[str, Query(min_length=1, max_length=1000)]
 _Filter = Annotated[str, Query(max_length=1000)]
 

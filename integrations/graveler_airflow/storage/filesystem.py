@@ -4,7 +4,7 @@ import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
@@ -19,11 +19,11 @@ from graveler_airflow.hook import GravelerHook
 from graveler_airflow.lineage.hooks import HookLineage
 from graveler_common.lakes import shared_lake
 
-schemes: Final = ["grav"]
+schemes = ["grav"]
 """The schemes for which Airflow's ``ObjectStoragePath`` calls `get_fs`."""
 
-_STAGING_BACKEND: Final = "airflow.providers.common.io.xcom.backend.XComObjectStorageBackend"
-_COMMITTING_BACKEND: Final = "graveler_airflow.storage.xcom.GravelerXComBackend"
+_STAGING_BACKEND = "airflow.providers.common.io.xcom.backend.XComObjectStorageBackend"
+_COMMITTING_BACKEND = "graveler_airflow.storage.xcom.GravelerXComBackend"
 
 
 def get_fs(

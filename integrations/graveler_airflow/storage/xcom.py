@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from io import BytesIO
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import quote
 
 from airflow.sdk.bases.xcom import BaseXCom
@@ -19,10 +19,10 @@ from graveler.lake import Repository
 from graveler_airflow.hook import GravelerHook, final_failures
 from graveler_common.lakes import shared_lake
 
-_SECTION: Final = "common.io"
-_PATH: Final = "xcom_objectstorage_path"
-_ADDRESS: Final = "graveler.xcom"
-_BRANCH: Final = "graveler.branch"
+_SECTION = "common.io"
+_PATH = "xcom_objectstorage_path"
+_ADDRESS = "graveler.xcom"
+_BRANCH = "graveler.branch"
 
 
 class GravelerXComBackend(BaseXCom):

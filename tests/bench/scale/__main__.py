@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from tests.bench.__main__ import IMAGES, PAGE, SCALE, judged_table, reported_table
 from tests.bench.calibration import bare_step, random_read
@@ -20,10 +19,10 @@ from tests.bench.scale.place import Place
 from tests.bench.scale.plots import Plot
 from tests.bench.scale.rows import ON_SPARK, ROWS, measured
 
-RESULTS: Final = PAGE.with_name("benchmarks.json")
+RESULTS = PAGE.with_name("benchmarks.json")
 """The file of the last results of each row."""
 
-_INTRODUCTION: Final = """\
+_INTRODUCTION = """\
 ## At scale
 
 `make bench-scale` writes this part. `make bench-scale ARGS='stat hourly'` runs some rows, and takes the

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, SstFileWriter
 
@@ -18,7 +17,7 @@ from tests.bench.scale.children import in_child, on_one_core
 from tests.bench.scale.place import Place, entry_of
 from tests.bench.scale.table import at_least
 
-_CHUNK: Final = 250_000
+_CHUNK = 250_000
 
 
 def _chunks(entries: int) -> Iterator[list[Record]]:

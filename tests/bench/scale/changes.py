@@ -2,7 +2,6 @@
 
 from random import Random
 from statistics import median
-from typing import Final
 
 from graveler.committed import StoreStats
 from graveler.lake import Branch, Repository
@@ -12,8 +11,8 @@ from tests.bench.measure import Result, ms, percentile, progress, timed
 from tests.bench.scale.place import PER_HOUR, Place, changed, ranges_of, throwaway
 from tests.bench.scale.table import at_least, at_most
 
-CHANGES: Final = 100
-_MIB: Final = 1 << 20
+CHANGES = 100
+_MIB = 1 << 20
 
 
 def _read(stats: StoreStats) -> int:

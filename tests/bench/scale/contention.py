@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
 import graveler
@@ -23,9 +23,9 @@ from tests.bench.scale.place import Place
 from tests.bench.scale.table import at_least
 from tests.harness.servers.postgres import postgres_server, schema, socket_of
 
-_PARTITION: Final = "bare"
-_MAIN: Final = b"main"
-_VALUE: Final = b"x" * 400
+_PARTITION = "bare"
+_MAIN = b"main"
+_VALUE = b"x" * 400
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from operator import truediv
-from typing import Any, Final
+from typing import Any
 
 import graveler
 from graveler.committed import StagedChange
@@ -16,10 +16,10 @@ from tests.bench.measure import Result, progress
 from tests.bench.scale.place import Place, entry_of, ranges_of, throwaway
 from tests.bench.scale.table import at_least, at_most
 
-HOURLY: Final = 40
-TABLES: Final = 20
-_MIB: Final = 1 << 20
-_SHARES: Final = (0.05, 0.20)
+HOURLY = 40
+TABLES = 20
+_MIB = 1 << 20
+_SHARES = (0.05, 0.20)
 
 
 def hourly(place: Place) -> list[Result]:

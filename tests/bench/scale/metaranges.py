@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
-from typing import Final
 
 import graveler
 from graveler.committed import RangeCache, RangeStore, get, metarange
@@ -23,9 +22,9 @@ from tests.bench.measure import Result, clocked, ms, progress
 from tests.bench.scale.place import Place, changed, entry_of, ranges_of
 from tests.bench.scale.table import at_most
 
-REAL: Final = 8_000
-_GIB: Final = 1 << 30
-_TIMES: Final = 5
+REAL = 8_000
+_GIB = 1 << 30
+_TIMES = 5
 """Repetitions of each operation in a turn, because earlier work has emptied the processor's caches."""
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 import graveler
 from graveler.lake import Branch, Repository
@@ -16,11 +16,11 @@ from tests.bench.scale.histories import HOURLY, changes_of, hours_of, nothing
 from tests.bench.scale.place import Place, entry_of, ranges_of
 from tests.harness.lakefs import LakefsWriter, Obj, Records
 
-_TABLES: Final = 100
-_FILES: Final = 8
-_TABLE_HOURS: Final = 120
-_MIB: Final = 1 << 20
-_MIB_A_SECOND: Final = 900 / 8
+_TABLES = 100
+_FILES = 8
+_TABLE_HOURS = 120
+_MIB = 1 << 20
+_MIB_A_SECOND = 900 / 8
 """Rate of one connection to S3, as measured by lakeFS's authors."""
 
 

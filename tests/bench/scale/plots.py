@@ -3,16 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Final
 
-_WIDTH: Final = 640
-_HEIGHT: Final = 320
-_LEFT: Final = 70
-_RIGHT: Final = 20
-_TOP: Final = 40
-_BOTTOM: Final = 50
-_COLOURS: Final = ("#1f77b4", "#d95f02", "#2ca02c", "#7570b3")
-_MOST_POINTS: Final = 200
+_WIDTH = 640
+_HEIGHT = 320
+_LEFT = 70
+_RIGHT = 20
+_TOP = 40
+_BOTTOM = 50
+_COLOURS = ("#1f77b4", "#d95f02", "#2ca02c", "#7570b3")
+_MOST_POINTS = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from tests.bench.measure import Result
 from tests.bench.scale import (
@@ -26,11 +25,11 @@ from tests.bench.scale.place import Place
 from tests.bench.scale.plots import Plot
 from tests.bench.scale.transfers import many_files, wall
 
-_LONGEST: Final = 200
+_LONGEST = 200
 
 Row = Callable[[Place], list[Result]]
 
-ON_SPARK: Final[dict[str, Row]] = {
+ON_SPARK: dict[str, Row] = {
     "spark_tables": spark.tables,
     "spark_planning": spark.planning,
     "spark_imports": spark.imports,
@@ -38,7 +37,7 @@ ON_SPARK: Final[dict[str, Row]] = {
     "gateway": spark.gateway,
 }
 
-ROWS: Final[dict[str, Row]] = {
+ROWS: dict[str, Row] = {
     "stat_many": lookups.stat_many,
     "stat": lookups.stat,
     "new_process": lookups.new_process,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from random import Random
 from statistics import fmean
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from xxhash import xxh64_intdigest as xxh64
@@ -16,13 +16,13 @@ from graveler.testing.world import link_unseen
 from tests.bench.measure import Result, progress, reported
 from tests.bench.scale.place import PER_HOUR, Place, changed, path_of, ranges_of, throwaway
 
-_MIB: Final = 1 << 20
-_SHARES: Final = (0.05, 0.20)
-_COMMITS: Final = 20
+_MIB = 1 << 20
+_SHARES = (0.05, 0.20)
+_COMMITS = 20
 """Number of commits of a day, as lakeFS's authors assume."""
-_MADE: Final = 8
+_MADE = 8
 """Number of these equal commits that are made."""
-_RECORD: Final = 400
+_RECORD = 400
 """Bytes of a record in the example of lakeFS's authors."""
 
 

@@ -14,7 +14,7 @@ from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -35,11 +35,11 @@ from tests.bench.scale.table import at_least, at_most
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_OVER_NATIVE: Final = " of Spark's own rate on plain folders"
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
-_CORES: Final = 2
-_SIZES: Final = 4
-_CHUNK: Final = 1 << 20
+_OVER_NATIVE = " of Spark's own rate on plain folders"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_CORES = 2
+_SIZES = 4
+_CHUNK = 1 << 20
 
 
 @contextmanager

@@ -1,12 +1,11 @@
 """Rows of the statements that operations send to the key-value store."""
 
 from importlib import import_module
-from typing import Final
 
 from tests.bench.measure import Result, progress
 from tests.bench.scale.place import Place
 
-LIMITS: Final = {
+LIMITS = {
     "put": 3,
     "commit": 6,
     "branch, link, commit, merge": 15,

@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from subprocess import PIPE, Popen
-from typing import Any, Final
+from typing import Any
 
 import graveler
 from graveler.config import load_config, write_default_config
@@ -23,11 +23,11 @@ from tests.bench.measure import Result, clocked, ms, progress
 from tests.bench.scale.place import Place
 from tests.bench.scale.table import at_most
 
-_SERVER: Final = Path(__file__).parents[1] / "programs" / "slow_s3.py"
-FILE_BYTES: Final = 100 << 10
-OBJECTS_S: Final = 0.030
-RECORDS_S: Final = 0.001
-WALL: Final = {
+_SERVER = Path(__file__).parents[1] / "programs" / "slow_s3.py"
+FILE_BYTES = 100 << 10
+OBJECTS_S = 0.030
+RECORDS_S = 0.001
+WALL = {
     "put": 40,
     "branch, link, commit, merge": 130,
     "run of 1,000 links with a gate": 200,

@@ -4,7 +4,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Thread
-from typing import Final
 
 import pytest
 
@@ -12,7 +11,7 @@ from graveler.errors import PreconditionFailedError
 from graveler.kv.store import ABSENT, KVStore
 from tests.kv.suite.tools import THREADS, SuitePart, keys_of
 
-_INCREMENTS: Final = 20
+_INCREMENTS = 20
 
 
 def _increment(store: KVStore, times: int) -> int:

@@ -1,19 +1,19 @@
 """Helpers of the key-value suite."""
 
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, KVStore
 
-EVERY_BYTE: Final = [bytes([byte]) for byte in range(256)]
-TRICKY_NAMES: Final = (
+EVERY_BYTE = [bytes([byte]) for byte in range(256)]
+TRICKY_NAMES = (
     *("a", "ab", "b", "a/b", "a/", "/", "A", "a%", "a_", "a:b", "a.b", " a", "'"),
     *("\x01", "\x7f", "\u00e9", "e\u0301", "\U0001f980", "\uffff", "x" * MAX_KEY_BYTES),
 )
-_TOO_LONG: Final = MAX_KEY_BYTES + 1
-BAD_PARTITIONS: Final = ("", "x" * _TOO_LONG, "\u00e9" * 600, "a\0b", "\ud800")
-BAD_KEYS: Final = (b"", b"x" * _TOO_LONG)
-THREADS: Final = 8
+_TOO_LONG = MAX_KEY_BYTES + 1
+BAD_PARTITIONS = ("", "x" * _TOO_LONG, "\u00e9" * 600, "a\0b", "\ud800")
+BAD_KEYS = (b"", b"x" * _TOO_LONG)
+THREADS = 8
 
 
 class SuitePart:

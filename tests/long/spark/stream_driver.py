@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -17,7 +17,7 @@ from graveler.spark.ports import is_remote
 from tests.harness.spark import started
 
 # places of the kill: a function's owner, its name, and whether before or after the call
-POINTS: Final[dict[str, tuple[Any, str, str]]] = {
+POINTS: dict[str, tuple[Any, str, str]] = {
     "files written and staged": (transactions, "write", "after"),
     "after the compare-and-set": (RunCandidacy, "end", "before"),
     "before the checkpoint": (Run, "publish", "after"),

@@ -17,7 +17,7 @@ _REPEATED = {"link", "delete", "publish"}
 """These are repeated after a crash, because they have parts or leave a run behind."""
 
 
-class Loss(AssertionError):  # noqa: N818 - it names a loss
+class Loss(AssertionError):
     """An acknowledged change is missing, or something is present that was never written."""
 
 

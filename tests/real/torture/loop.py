@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from threading import Timer
-from typing import Any, Final
+from typing import Any
 
 from graveler.errors import GravelerError, NoChangesError
 from graveler.fsck import fsck
@@ -29,11 +29,11 @@ from tests.real.torture.lakes import (
 from tests.real.torture.operations import OWNERS, Operation, execute
 from tests.real.torture.victim import ANSWERS, Plan
 
-ROTATE: Final = 12
+ROTATE = 12
 """The number of cycles before a new repository is made on the same store, to keep the checks short.
 Earlier repositories are checked again at the end."""
 
-DENSITIES: Final = (8, 80, 800)
+DENSITIES = (8, 80, 800)
 """Kill points kill at one call in this number."""
 
 

@@ -1,7 +1,6 @@
 """Copies with concurrent writers, committers, merges, other copies, deletions and collections."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from tests.simulate.checkers import CHECKERS, bundles_show_whole
 from tests.simulate.evidence import Evidence
@@ -11,8 +10,8 @@ from tests.simulate.scenarios.scenario import Program, Scenario
 from tests.simulate.schedules.client import Client
 
 _WHOLE = (*CHECKERS, bundles_show_whole)
-_SMALL: Final = ("1", "2")
-_LARGE: Final = ("1", "2", "3", "4")
+_SMALL = ("1", "2")
+_LARGE = ("1", "2", "3", "4")
 """As many files as a chunk has rows: see conditions.py."""
 
 
@@ -94,7 +93,7 @@ def _delete_and_collect(c: Client) -> None:
     sweep(c)
 
 
-_BESIDE: Final[dict[str, dict[str, Program]]] = {
+_BESIDE: dict[str, dict[str, Program]] = {
     "commit": {"committer": commit},
     "list": {"lister": list_all},
     "put": {"writer": in_turn(put("b/old", "new"), commit)},

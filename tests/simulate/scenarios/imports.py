@@ -1,16 +1,15 @@
 """Imports that replace a folder, with concurrent writers, committers and merges."""
 
 from pathlib import Path
-from typing import Final
 
 from tests.simulate.checkers import CHECKERS, bundles_show_whole
 from tests.simulate.scenarios.actions import commit, in_turn, list_all, merge, put
 from tests.simulate.scenarios.scenario import Program, Scenario
 from tests.simulate.schedules.client import Client
 
-_INVENTORY: Final = Path(__file__).with_name("inventory.csv")
-_NAMES: Final = ("1", "2", "3")
-_IMPORTED: Final[dict[str, str | None]] = {
+_INVENTORY = Path(__file__).with_name("inventory.csv")
+_NAMES = ("1", "2", "3")
+_IMPORTED: dict[str, str | None] = {
     "b/old": None,
     **{f"b/{name}": f"s3://raw/{name}" for name in _NAMES},
 }
@@ -36,7 +35,7 @@ def _import_over(c: Client) -> None:
     c.import_(str(_INVENTORY), "b/", writes={**_IMPORTED, "b/new": None})
 
 
-_BESIDE: Final[dict[str, Program]] = {
+_BESIDE: dict[str, Program] = {
     "commit": commit,
     "list": list_all,
     "merge": merge("dev"),

@@ -1,7 +1,6 @@
 """Moves with concurrent writers, committers, merges, resets, copies and other moves."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from tests.simulate.checkers import EVERYWHERE
 from tests.simulate.evidence import Evidence
@@ -10,9 +9,9 @@ from tests.simulate.scenarios.actions import commit, delete, in_turn, list_all, 
 from tests.simulate.scenarios.scenario import Program, Scenario
 from tests.simulate.schedules.client import Client
 
-_PLACES: Final = ("a/", "b/", "c/")
-_FILES: Final = ("1", "2", "3")
-_NOTHING_THERE: Final = frozenset({"ObjectNotFoundError"})
+_PLACES = ("a/", "b/", "c/")
+_FILES = ("1", "2", "3")
+_NOTHING_THERE = frozenset({"ObjectNotFoundError"})
 
 
 def _folder(c: Client) -> None:
@@ -94,9 +93,9 @@ def _moved_once(evidence: Evidence) -> Iterator[str]:
         yield f"the moves of one folder say {said}"
 
 
-_CHECKERS: Final = (*EVERYWHERE, _moved_whole, _nothing_is_lost, _moved_once)
+_CHECKERS = (*EVERYWHERE, _moved_whole, _nothing_is_lost, _moved_once)
 
-_BESIDE: Final[dict[str, Program]] = {
+_BESIDE: dict[str, Program] = {
     "put": _put("1"),
     "put-commit": in_turn(_put("1"), commit),
     "add-commit": in_turn(_put("4"), commit),

@@ -1,7 +1,5 @@
 """Commits of given changes over staged writes of the same paths, while the branch moves."""
 
-from typing import Final
-
 from tests.simulate.scenarios.actions import commit, delete, in_turn, list_all, put, read_k, reset
 from tests.simulate.scenarios.scenario import Program, Scenario
 from tests.simulate.schedules.client import Client
@@ -34,7 +32,7 @@ def _pick(c: Client) -> None:
     c.cherry_pick("later", writes={"k": "later"})
 
 
-_BESIDE: Final[dict[str, Program]] = {
+_BESIDE: dict[str, Program] = {
     "put": put("k", "new"),
     "put-commit": in_turn(put("k", "new"), commit),
     "delete": delete("k"),

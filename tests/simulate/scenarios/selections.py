@@ -1,7 +1,5 @@
 """Commits of some paths, with concurrent writers, committers, merges and publishes."""
 
-from typing import Final
-
 from graveler.lake.repository import Repository
 from tests.simulate.checkers import CHECKERS, chosen_paths_are_committed_alone
 from tests.simulate.scenarios.actions import commit, in_turn, list_all, put
@@ -9,7 +7,7 @@ from tests.simulate.scenarios.ingestion import HOUR, passes
 from tests.simulate.scenarios.scenario import Program, Scenario
 from tests.simulate.schedules.client import Client
 
-_CHECKERS: Final = (*CHECKERS, chosen_paths_are_committed_alone)
+_CHECKERS = (*CHECKERS, chosen_paths_are_committed_alone)
 
 
 def _staged(c: Client) -> None:
@@ -75,7 +73,7 @@ def _back_sealed(c: Client) -> None:
     c.seal()
 
 
-_BESIDE: Final[dict[str, Program]] = {
+_BESIDE: dict[str, Program] = {
     "put": put("a/1", "new"),
     "delete": lambda c: c.delete("a/1"),
     "put-commit": in_turn(put("a/1", "new"), commit),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Final
 
 from graveler.lake.repository import Repository
 from graveler.names import run_branch
@@ -17,8 +16,8 @@ from tests.simulate.scenarios.shared import EARLIER, Call
 from tests.simulate.schedules.client import Client
 from tests.simulate.schedules.ports import SimulatedFileKV
 
-_DAY_S: Final = 86_400
-_FOREIGN: Final = ("data/2024/part-0.csv", "data/part-0.csv", "_graveler/notes.txt", "other.bin")
+_DAY_S = 86_400
+_FOREIGN = ("data/2024/part-0.csv", "data/part-0.csv", "_graveler/notes.txt", "other.bin")
 _NAMED: dict[str, str] = {}
 """Commits of the preparations, by their role."""
 
