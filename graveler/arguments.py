@@ -102,8 +102,6 @@ def text(
     """Return a text that can be encoded in UTF-8.
 
     Args:
-        value: The value of the argument.
-        name: The name of the argument.
         empty: Whether "" is allowed.
         most: Maximum number of bytes in UTF-8.
         errors: ``surrogateescape`` also allows names of files that are not UTF-8.
@@ -131,8 +129,6 @@ def ref_text(value: Any, name: str, *, within: Home | None = None) -> str:
     """Return the expression of a ref: text, a commit, a ref or a branch.
 
     Args:
-        value: The value of the argument.
-        name: The name of the argument.
         within: The repository in which the expression is looked up. Objects of other repositories
             are refused.
     """
@@ -200,9 +196,6 @@ def expand_home(value: str | PathLike[str]) -> Path:
     """Return a path on this machine. ``~`` and ``~user`` at its beginning are home folders.
 
     ``~`` with the name of an unknown user stays unchanged, as in a shell.
-
-    Raises:
-        InvalidInputError: The system cannot hold the path, as with a name of 300 characters.
     """
     path = Path(value)
     try:
@@ -267,11 +260,7 @@ def read_duration(given: str) -> timedelta | None:
 
 
 def whole_number(cell: Any) -> int:
-    """Return the whole number of a cell of a table: a number, or text of ASCII digits.
-
-    Raises:
-        ValueError: The cell is not a whole number. Python's `int` would accept ``1_0`` or ``1.5``.
-    """
+    """Return the whole number of a cell of a table: a number, or text of ASCII digits."""
     if isinstance(cell, str) and _DIGITS.fullmatch(cell) is None:
         raise ValueError(f"{cell!r} is not a whole number")
     try:

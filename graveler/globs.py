@@ -25,11 +25,7 @@ _ANY = "**"
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression whose ``fullmatch`` matches the paths of a pattern.
-
-    Raises:
-        InvalidInputError: No path can match the pattern: it is empty, or begins with a slash.
-    """
+    """Return a regular expression whose ``fullmatch`` matches the paths of a pattern."""
     if not pattern or pattern.startswith("/"):
         raise InvalidInputError(
             f"pattern {pattern!r}: give one that paths match, as in 'tables/**' or '*.json'"

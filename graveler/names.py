@@ -23,11 +23,7 @@ _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 def check_repository(name: str) -> str:
-    """Return `name` if it is a valid name of a repository.
-
-    Raises:
-        InvalidInputError: It is not 3 to 63 of ``a-z 0-9 -``, starting with a letter or digit.
-    """
+    """Return `name` if it is a valid name of a repository."""
     if not _REPOSITORY.fullmatch(name):
         raise InvalidInputError(
             f"repository name {name!r}: use 3 to 63 of a-z, 0-9 and '-', "
@@ -53,11 +49,7 @@ def check_branch(name: str) -> str:
 
 
 def check_users_branch(name: str) -> str:
-    """Return `name` if it is a valid name of a user's branch.
-
-    Raises:
-        InvalidInputError: It is not a branch name, or begins like the names of runs' branches.
-    """
+    """Return `name` if it is a valid name of a user's branch."""
     if is_of_run(check_branch(name)):
         raise InvalidInputError(
             f"branch name {name!r}: names that begin with {_RUNS!r} belong to the branches of runs: "
@@ -77,12 +69,7 @@ def check_tag(name: str) -> str:
 
 
 def path_key(path: str) -> bytes:
-    """Return the key of a path: its UTF-8 bytes.
-
-    Raises:
-        InvalidInputError: The path is empty, longer than 1024 bytes, contains a NUL, or cannot be
-            encoded in UTF-8 (a lone surrogate, as from an undecodable file name).
-    """
+    """Return the key of a path: its UTF-8 bytes."""
     try:
         key = path.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -113,12 +100,7 @@ def path_keys(paths: Iterable[str | PurePath]) -> list[bytes]:
 
 
 def check_path(path: str) -> bytes:
-    """Return the key of a path that will be written.
-
-    Raises:
-        InvalidInputError: As for :func:`path_key`, or a part of the path is empty, ``.`` or ``..``,
-            which a folder on a disk cannot have.
-    """
+    """Return the key of a path that will be written."""
     key = path_key(path)
     if not _ODD_PART.isdisjoint(path.split("/")):
         plain = "/".join(part for part in path.split("/") if part not in _ODD_PART)
@@ -135,9 +117,6 @@ def check_prefix(what: str, prefix: str) -> None:
     Args:
         what: The owner of the prefix in the message.
         prefix: The beginning of paths, or "" for all.
-
-    Raises:
-        InvalidInputError: It begins like a path of a file system, or is a pattern, or is not text.
     """
     if not isinstance(prefix, str):
         raise InvalidInputError(f"{what}: prefix {prefix!r}: give text")
@@ -184,10 +163,6 @@ def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
 
     Args:
         what: The owner of the pairs in the message.
-        pairs: The metadata.
-
-    Raises:
-        InvalidInputError: A name or a value is not text.
     """
     for name, value in pairs.items():
         if not (isinstance(name, str) and isinstance(value, str)):  # type: ignore[redundant-expr]  # callers without types
@@ -203,12 +178,7 @@ def check_caller_pairs(what: str, pairs: Mapping[str, str] | None, *ours: str) -
 
     Args:
         what: The owner of the pairs in the message.
-        pairs: The metadata.
         *ours: Further prefixes of names that are reserved in this call.
-
-    Raises:
-        InvalidInputError: A name or a value is not text, or a name begins with ``graveler.`` or
-            with a prefix in `ours`.
     """
     checked = read_pairs(pairs, "metadata")
     for start in (_OURS, *ours):

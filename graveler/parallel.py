@@ -33,9 +33,6 @@ def thread_count(given: int | None, put_threads: int) -> int:
     Args:
         given: The number that the caller wants, or None for a number that suits the store.
         put_threads: The store's `put_threads`. It is 0 if a request costs less than a thread.
-
-    Raises:
-        InvalidInputError: The number is not from 1 to 64.
     """
     if given is None:
         return _THREADS if put_threads else 1

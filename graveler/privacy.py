@@ -60,9 +60,6 @@ def share_folder(folder: Path, spared: str) -> None:
     Args:
         folder: Created if it is missing.
         spared: Name of the files that the group may only read.
-
-    Raises:
-        PermissionDeniedError: Another user owns the folder or something in it.
     """
     make_folder(folder)
     if is_shared(folder):
@@ -147,10 +144,6 @@ def reveal(value: Any, what: str, environment: Callable[[str], str | None]) -> s
             output of the command, which runs without a shell.
         what: The name of the setting in errors, which never contain the text.
         environment: Returns a variable, or None.
-
-    Raises:
-        InvalidInputError: The value is neither, or a variable is not set.
-        BackendUnavailableError: The command failed, or took longer than 30 seconds.
     """
     if isinstance(value, str):
         return _filled(value, what, environment)

@@ -177,11 +177,7 @@ def only_judging(gate: str) -> None:
 
 
 def refuse_writes(what: str) -> None:
-    """Raise ReadOnlyError if a gate is judging.
-
-    Args:
-        what: What would change, for the message.
-    """
+    """Raise ReadOnlyError if a gate is judging."""
     gate = _gate.get() or (_process[0] if _process else "")
     if gate:
         raise ReadOnlyError(
@@ -269,11 +265,7 @@ class Threads(ThreadPoolExecutor):
     """
 
     def submit(self, call: Callable[..., _T], /, *given: Any, **named: Any) -> Future[_T]:
-        """Let a thread make a call, or make it now if the interpreter is ending.
-
-        Raises:
-            BackendUnavailableError: The system has no thread left.
-        """
+        """Let a thread make a call, or make it now if the interpreter is ending."""
         try:
             return super().submit(call, *given, **named)
         except RuntimeError as error:

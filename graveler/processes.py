@@ -79,11 +79,7 @@ class Task:
         self._answer, self._error, self.descriptor = answer, error, descriptor
 
     def result(self) -> tuple[Any, int]:
-        """Return the answer and the descriptor of its file. The caller closes the file.
-
-        Raises:
-            Exception: The error of the work.
-        """
+        """Return the answer and the descriptor of its file. The caller closes the file."""
         if self._error is not None:
             raise self._error
         descriptor, self.descriptor = self.descriptor, -1
@@ -159,13 +155,6 @@ class Workers:
     The module has a function ``work(descriptor)``. It reads the request from the file, and returns
     an answer that can be pickled and the descriptor of a file. Only one thread at a time may use
     the processes.
-
-    Args:
-        module: The name of the module.
-        count: The number of processes.
-
-    Raises:
-        OSError: A process cannot be started.
     """
 
     def __init__(self, module: str, count: int) -> None:
@@ -191,22 +180,14 @@ class Workers:
         return any(len(worker.tasks) < _AHEAD for worker in self._workers)
 
     def submit(self, descriptor: int) -> Task:
-        """Submit a request, and close its descriptor.
-
-        Raises:
-            BackendUnavailableError: The process has died.
-        """
+        """Submit a request, and close its descriptor."""
         try:
             return min(self._workers, key=lambda worker: len(worker.tasks)).submit(descriptor)
         finally:
             os.close(descriptor)
 
     def wait(self, task: Task) -> None:
-        """Wait until the task is done.
-
-        Raises:
-            BackendUnavailableError: Its process has died.
-        """
+        """Wait until the task is done."""
         worker = next((each for each in self._workers if task in each.tasks), None)
         while not task.done and worker is not None:
             worker.receive()

@@ -63,11 +63,6 @@ def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
         what: The name of the value in errors.
         stamped: Whether records of this kind always state their format. A record without a format
             is then of the first one.
-
-    Raises:
-        CorruptionError: The bytes are not JSON.
-        NewerFormatError: The value is a record whose ``format`` is newer than this graveler.
-        OlderFormatError: The value is a record whose ``format`` is no longer supported.
     """
     value = decode_plain(raw, what)
     if type(value) is dict and ("format" in value or stamped):
@@ -83,9 +78,6 @@ def decode_plain(raw: bytes, what: str) -> Any:
     Args:
         raw: The bytes.
         what: The name of the value in errors.
-
-    Raises:
-        CorruptionError: The bytes are not JSON.
     """
     try:
         return _from_json(raw.decode("utf-8", "surrogatepass"))
@@ -102,13 +94,7 @@ def read_key(key: bytes, what: str) -> str:
 
 
 def check_format(found: Any, what: str) -> None:
-    """Refuse a record of another format. Reading would be a guess, and writing would lose data.
-
-    Raises:
-        NewerFormatError: The format is newer than this graveler's.
-        OlderFormatError: The format is older than this graveler's.
-        CorruptionError: The value is not a format.
-    """
+    """Refuse a record of another format. Reading would be a guess, and writing would lose data."""
     if type(found) is not int or found < 1:
         raise CorruptionError(f"{what} has the format {found!r}: formats are 1, 2 and so on")
     if found < FORMAT:
@@ -128,11 +114,7 @@ class Fields:
     """The fields of one record.
 
     Args:
-        record: The value of its JSON.
         what: The name of the record in errors.
-
-    Raises:
-        CorruptionError: The value is not an object.
     """
 
     __slots__ = ("_record", "what")
@@ -325,11 +307,7 @@ class Fields:
 
 
 def row(value: Any, columns: Sequence[str], what: str) -> Fields:
-    """Return an array as a record. `columns` names its items.
-
-    Raises:
-        CorruptionError: The value is not an array of this length.
-    """
+    """Return an array as a record. `columns` names its items."""
     if type(value) is not list or len(value) != len(columns):
         raise CorruptionError(
             f"{what} cannot be read: {_brief.repr(value)} is not an array of {', '.join(columns)}"

@@ -55,13 +55,8 @@ def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | N
     """Return the first result of `attempt` that is not None, with pauses between attempts.
 
     Args:
-        clock: Waits.
-        ids: Draws the jitter.
         what: The name of the target in the error: ``branch 'main'``.
         attempt: One attempt, called with 0, 1, 2 …. It returns None after a lost race.
-
-    Raises:
-        ThrottledError: 200 races were lost in a row.
     """
     for number in range(_RACES):
         result = attempt(number)
@@ -83,11 +78,7 @@ class Retrier:
         try_s: Seconds without progress after which a driver ends an attempt.
 
     Args:
-        clock: Measures the pauses.
-        ids: Draws the jitter of the pauses.
-        limit_s: As above.
         first_wait_s: Bound of the first pause.
-        longest_wait_s: Bound of all pauses.
         whole: Whether progress within an attempt is invisible, so that all of its time counts.
     """
 
@@ -115,10 +106,6 @@ class Retrier:
 
         Args:
             what: The name of the call in the log: ``read s3://bucket/key``.
-            call: One attempt.
-
-        Raises:
-            BackendUnavailableError: The previous call has used up the time.
         """
         attempts = self.attempts(what)
         while True:
@@ -137,11 +124,7 @@ class Retrier:
 
 
 class Attempts:
-    """The attempts of one call.
-
-    Raises:
-        BackendUnavailableError: The store did not answer a recent call within the limit.
-    """
+    """The attempts of one call."""
 
     def __init__(self, retrier: Retrier, what: str) -> None:
         self._retrier = retrier

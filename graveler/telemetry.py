@@ -32,10 +32,7 @@ class Metric:
     """A metric, as listed in the guide.
 
     Attributes:
-        kind: The kind of its instrument.
-        unit: The unit in UCUM.
         attributes: The names of the attributes of its points.
-        what: The description.
         bounds: Upper bounds of the buckets of a histogram.
     """
 
@@ -263,10 +260,8 @@ class Calls:
     """The calls of one store: their durations, and the bytes that they transfer.
 
     Attributes:
-        calls: The histogram of the durations.
         moved: The counter of the bytes.
         driver: The attribute that names the driver, with its value.
-        operation: The attribute that names the operation.
     """
 
     calls: str
@@ -283,7 +278,6 @@ class Call:
     """One call of a store, measured while the block runs.
 
     Attributes:
-        seconds: The duration so far.
         read: The number of bytes read, which the caller adds.
         written: The number of bytes written.
     """
@@ -312,12 +306,7 @@ class Call:
         self.end(kind)
 
     def over(self, items: Iterator[T], size: Callable[[T], int]) -> Iterator[T]:
-        """Yield the items as one call. The time of their consumer does not count.
-
-        Args:
-            items: The items of the store.
-            size: Returns the size of an item.
-        """
+        """Yield the items as one call. The time of their consumer does not count."""
         kind: type[BaseException] | None = None
         try:
             while True:

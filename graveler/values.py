@@ -217,7 +217,6 @@ class RecordsDigest:
         """Add joined records in any number of pieces.
 
         Args:
-            rows: The keys and value records, joined.
             lengths: The length of each key, followed by that of its value record.
         """
         for piece in rows:
@@ -376,11 +375,7 @@ def entry_fields(key: bytes, raw: bytes) -> tuple[Any, ...]:
 
 
 def entry_address(key: bytes, raw: bytes) -> bytes:
-    """Return the address of an entry in UTF-8. Nothing else is decoded.
-
-    Raises:
-        CorruptionError: The value record is not that of an entry.
-    """
+    """Return the address of an entry in UTF-8. Nothing else is decoded."""
     data, _, _, _, ends = _laid_out(key, raw)
     return data[ends[0] : ends[1]]
 
@@ -426,9 +421,7 @@ class Replacement(NamedTuple):
     """A staged write that is committed even if the head has equal content.
 
     Attributes:
-        key: The path.
         record_id: The record id of key and value record.
-        value: The value record.
     """
 
     key: bytes
@@ -442,8 +435,6 @@ def stage_entry(
     """Return the staged form of an entry, including the record id.
 
     Args:
-        key: The path of the entry.
-        entry: The entry.
         replaces: Whether it is committed even if the head has equal content.
         epoch: For an entry that borrows bytes, the epoch of sweeps in which they were looked up.
     """
@@ -513,7 +504,6 @@ def staged_changes(
     A write that replaces equal content is a `Replacement`.
 
     Args:
-        items: Keys and staged writes.
         on_borrowed: Called with each write that borrows bytes, before it is yielded.
     """
     # a commit has many entries: slices are written out, and no frame is made for each

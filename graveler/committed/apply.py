@@ -58,11 +58,8 @@ def rewrite(
     the writer's current range if there is one, else a fragment before it, else it starts a range.
 
     Args:
-        store: Where `base` is opened.
-        writer: Receives records and untouched ranges.
         base: Ranges in key order.
         changes: Tuples that start with their key, in key order.
-        settle: Decides each change.
         before: The first key of the range after `base` if `base` is a part of a tree, else b"".
     """
     tally = Tally()
@@ -201,14 +198,7 @@ def apply(
     a `Replacement`.
 
     Args:
-        store: Where trees are.
-        base: Metarange id.
         changes: The changes in key order, each key once.
-        splitting: Where new ranges end.
-
-    Raises:
-        UnsortedKeysError: The changes are not in key order.
-        CorruptionError: A range of the base cannot be read.
     """
     infos = metarange.read(store, base)
     with RangeWriter(store, splitting) as writer:
@@ -266,13 +256,10 @@ def reapply(
     opened. The changes are applied again only where `moved` differs.
 
     Args:
-        store: Where trees are.
         base: Metarange id of the tree to which the changes were applied first.
-        earlier: Metarange id of the result.
         moved: Metarange id of the tree to which they are applied now.
         changes: A function of a first and a last key. It yields the changes from the one to the
             other, both included, in key order.
-        splitting: Where new ranges end.
     """
     sides = [metarange.read(store, tree) for tree in (base, earlier, moved)]
     tallies: list[Tally] = []

@@ -37,12 +37,7 @@ WIDEST = 8
 
 
 class Base(NamedTuple):
-    """A commit that merges start from.
-
-    Attributes:
-        id: Id of the commit.
-        tree: Metarange id of the commit.
-    """
+    """A commit that merges start from."""
 
     id: str
     tree: str
@@ -92,7 +87,6 @@ class BaseValues:
         """Return the merged value of the best bases at `key`.
 
         Args:
-            key: The path.
             known: The value of each base, in their order.
         """
         identities = [value_identity(value) for value in known]

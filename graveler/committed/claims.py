@@ -97,13 +97,7 @@ def decode_claim(raw: bytes) -> Claim:
 
 
 class Claims:
-    """The claims of a commit and changes to them, which `tree` stores.
-
-    Args:
-        store: Where the trees are.
-        splitting: Where new ranges end.
-        tree: Metarange id of the claims.
-    """
+    """The claims of a commit and changes to them, which `tree` stores."""
 
     def __init__(self, store: RangeStore, splitting: Splitting, tree: str) -> None:
         self._store = store
@@ -194,8 +188,6 @@ class Claims:
         """Let a writer write, and return its claim; None if nothing is left of it.
 
         Args:
-            writer: The writer.
-            path: The path.
             was: The value record at the path before.
             now: The value record afterwards.
         """
@@ -234,7 +226,6 @@ class Claims:
         """Make the title of a step agree with its claims.
 
         Args:
-            writer: The branch of the step.
             other: Claims that have the name of the step if these have none.
         """
         title = self.stored(writer, b"") or other.stored(writer, b"")
@@ -259,11 +250,6 @@ class Stack:
 
     Args:
         claims: The claims of all paths. They change with the stack.
-        path: The path.
-        value: The value record at the path.
-
-    Attributes:
-        value: The value record at the path.
     """
 
     def __init__(self, claims: Claims, path: bytes, value: bytes | None) -> None:
@@ -324,10 +310,8 @@ class Stack:
         """Put a claim on the others, or beneath one.
 
         Args:
-            writer: The writer.
             claim: What it wrote. What stands there already becomes what stood before.
             above: The value record that came upon it.
-            over: The claim that lies above it.
         """
         before = self.before(over)
         if claim.equals(before):
@@ -375,10 +359,7 @@ def claimed(
     """Return the claims after a writer has made one tree of files from another.
 
     Args:
-        store: Where the trees are.
-        splitting: Where new ranges end.
         known: Metarange id of the claims before.
-        writer: The writer.
         step: The name of the writer's step, "" for a run. None for a writer that is neither, which
             claims only what runs claim, too.
         tree: Metarange id of the files after.
@@ -452,10 +433,8 @@ class ClaimChange(NamedTuple):
     """A claim that differs between two trees of claims.
 
     Attributes:
-        writer: The writer.
         path: The path; b"" for the title of a step.
         left: The claim on the left, or None; None for a title.
-        right: The same on the right.
         same: Whether both sides claim the same content.
     """
 
@@ -470,9 +449,6 @@ def claim_changes(store: RangeStore, left: str, right: str, run: str = "") -> It
     """Yield the claims that differ between two trees of claims, by writer and path.
 
     Args:
-        store: Where the trees are.
-        left: Metarange id.
-        right: Metarange id.
         run: Only the claims of this run and of its steps.
     """
     if left == right:

@@ -104,7 +104,6 @@ class RawChange(NamedTuple):
     """One key whose content identity differs between two trees.
 
     Attributes:
-        key: The key.
         left_value: Value record on the left, or None if the key is missing.
         right_value: Value record on the right, or None if the key is missing.
     """
@@ -125,9 +124,6 @@ def diff(store: RangeStore, left: str, right: str, *, prefix: bytes = b"") -> It
     """Yield the keys under `prefix` that differ from tree `left` to tree `right`, in key order.
 
     Args:
-        store: Where both trees are.
-        left: Metarange id.
-        right: Metarange id.
         prefix: The start of the keys to compare. Ranges without such keys are not opened.
     """
     if left == right:
@@ -149,7 +145,6 @@ def diff_ranges(
     """Yield the differences of two lists of ranges, from key `start` up to `stop`.
 
     Args:
-        store: Where the ranges are.
         left: Ranges in key order.
         right: Ranges in key order.
         start: The first key.
@@ -165,11 +160,6 @@ def same_records(store: RangeStore, left: str, right: str) -> bool:
     """Return whether two trees have the same records, even in different ranges.
 
     The ids of the trees do not tell: the same records can be split differently.
-
-    Args:
-        store: Where both trees are.
-        left: Metarange id.
-        right: Metarange id.
     """
     if left == right:
         return True
@@ -182,9 +172,7 @@ class _Cursor:
 
     Attributes:
         table: The current range, or None at the end.
-        row: The current row of the range.
         end: The row at which the cursor leaves the range.
-        ids: The record ids of the range.
     """
 
     def __init__(self, store: RangeStore, infos: Side, start: bytes, stop: bytes | None) -> None:
@@ -270,11 +258,6 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
 
     At most 16 spans are returned, in key order. Further spans are joined with their neighbours.
     All differences are within the spans, but not every key of a span differs. No range is opened.
-
-    Args:
-        store: Where the trees are.
-        left: Metarange id.
-        right: Metarange id.
     """
     if left == right:
         return ()

@@ -84,7 +84,6 @@ class TablePair(NamedTuple):
     """A table as a writer left it.
 
     Attributes:
-        data: The table file.
         record_ids: The ids of its records, 32 bytes each.
         own: Whether this user or root wrote it.
     """

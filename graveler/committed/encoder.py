@@ -37,7 +37,6 @@ class EncodedRange(NamedTuple):
 
     Attributes:
         info: The record of the range in a metarange.
-        table: The table to publish.
     """
 
     info: RangeInfo
@@ -45,12 +44,7 @@ class EncodedRange(NamedTuple):
 
 
 class RangeEncoder:
-    """The writer of the records of one range. It is a context manager, like `TableWriter`.
-
-    Args:
-        table: Receives the records.
-        file: Where the table is written.
-    """
+    """The writer of the records of one range. It is a context manager, like `TableWriter`."""
 
     def __init__(self, table: TableWriter, file: TableFile) -> None:
         self._table = table
@@ -77,12 +71,8 @@ class RangeEncoder:
         """Add records in key order.
 
         Args:
-            parts: Keys and values in turn.
             lengths: The length of each part, as `array("I")`.
             record_ids: The ids of the records, 32 bytes each.
-
-        Raises:
-            UnsortedKeysError: A key is not after the previous one.
         """
         self.add_rows(parts, lengths, record_ids, b"".join(parts))
         self._count += len(parts) // 2
@@ -149,10 +139,6 @@ class RemoteRange:
     """The records of one range whose table another process writes.
 
     Its methods are those of `RangeEncoder`.
-
-    Args:
-        workers: The processes.
-        scratch: Receives the table.
     """
 
     def __init__(self, workers: Workers, scratch: Scratch) -> None:
@@ -193,15 +179,7 @@ class RemoteRange:
         self._task = self._workers.submit(descriptor)
 
     def result(self, *, wait: bool) -> EncodedRange | None:
-        """Return the range, or None if the other process has not written it yet.
-
-        Args:
-            wait: Wait for the range.
-
-        Raises:
-            UnsortedKeysError: The keys do not ascend.
-            BackendUnavailableError: The process has died.
-        """
+        """Return the range, or None if the other process has not written it yet."""
         task = self._task
         if task is None:
             return None

@@ -179,24 +179,15 @@ class FlatTable:
     Rows are counted from 0 in key order. Any number of threads may use one table.
 
     Args:
-        buffer: The file, in memory or mapped.
-        kind: The required kind of table.
-        identifier: The required id of the table.
-        name: The table's name in messages.
         rebuild: Called if a page is damaged.
 
-    Raises:
-        DamagedFileError: The file is not the local form of that table.
-
     Attributes:
-        name: The table's name in messages.
         kind: The kind of table, a number that the caller defines.
         count: Number of rows.
         bounds: The checksum of the first and the last key, see `bounds_sum`.
         numbered: Whether it has record ids. Its records were then verified against the table's id.
         digest: The digest against which its records were verified if it has no record ids.
         memory_bytes: Bytes of memory that the table takes, without those of a mapped file.
-        buffer: The file.
         rows_at: Where the rows begin in the file.
         homes: Number of slots to which keys hash, see `docs/formats/flat.md`.
         shift: Number of bits of a slot that hold its row.

@@ -44,8 +44,6 @@ class Form:
         """Add records.
 
         Args:
-            keys: The keys.
-            values: The value records.
             lengths: The length of each key, followed by that of its value record, if known.
         """
         parts = [b""] * (2 * len(keys))
@@ -90,10 +88,6 @@ class Form:
             kind: The kind of table, a number that the caller defines.
             identifier: The id of the table, 32 bytes.
             record_ids: The ids of the records, 32 bytes each. Empty if a digest verified them.
-            digest: The digest.
-
-        Raises:
-            InvalidInputError: Keys or values take more than 4 GiB.
         """
         size = self.size
         longest = max(self._lengths[::2])

@@ -71,14 +71,6 @@ def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Seque
 
     The keys may be in any order and repeat. Every range that can hold one of them is opened once.
     Ranges that are not cached are fetched concurrently.
-
-    Args:
-        store: Where the tree is.
-        metarange: The id of the tree.
-        keys: The keys.
-
-    Raises:
-        CorruptionError: A range cannot be read.
     """
     tree = read(store, metarange)
     if len(keys) <= _FEW:

@@ -20,12 +20,7 @@ def mapped(descriptor: int, size: int) -> mmap:
     """Return the whole of a file, to read; the caller may close the descriptor.
 
     Args:
-        descriptor: The file.
         size: The bytes of the file.
-
-    Raises:
-        OSError: The file cannot be mapped.
-        ValueError: It is empty.
     """
     if sys.version_info >= (3, 13):
         return mmap(descriptor, 0, access=ACCESS_READ, trackfd=False)

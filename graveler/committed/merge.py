@@ -68,7 +68,6 @@ class Earlier(NamedTuple):
 
     Attributes:
         dest: Metarange id of the destination at that time.
-        merged: Metarange id of the result.
     """
 
     dest: str
@@ -81,7 +80,6 @@ class RawConflict(NamedTuple):
     For a unit, the key is its name, and there are no value records.
 
     Attributes:
-        key: The key.
         base: Its value record in the base, None if it is missing, or `CONFLICT` if several bases
             do not agree on it.
         source: Its value record in the source, or None if it is missing.
@@ -101,7 +99,6 @@ class Merged:
     Attributes:
         metarange: Id of the merged tree, or "" if there are conflicts.
         conflicts: The first `SHOWN` conflicts, in key order.
-        conflict_count: The number of all conflicts.
         whole: Names of the units that a strategy settled by taking one side.
     """
 
@@ -128,25 +125,17 @@ def merge(
     """Merge tree `source` into `dest`. Without tasks, nothing is written if there is a conflict.
 
     Args:
-        store: Where the trees are.
         base: The metarange id of the single base, or all best bases.
-        source: Metarange id.
-        dest: Metarange id.
-        splitting: Where new ranges end.
         strategy: ``source-wins`` or ``dest-wins``: the side that wins a conflict, including its
             deletions. None leaves conflicts.
         resolve: Called first for each conflict. It must return the same result for the same
             conflict.
-        whole: The same for units.
         earlier: An earlier result for the same bases and source, settled in the same way. Where
             the destination has not changed since, its ranges are reused and not opened.
         tasks: Tasks that merge the slices that are opened. They settle conflicts like `strategy`
             and `resolve`, and put ranges before it is known whether another slice has a conflict.
             If the bases have several trees, this process merges.
         units: Whether folders with a log are merged as a whole.
-
-    Raises:
-        InvalidInputError: The strategy is unknown.
     """
     sides = _Sides(store, base, source, dest, earlier)
     judge = _Judge(strategy, resolve, whole, units=units)
@@ -186,15 +175,7 @@ def merge_slice(
     strategy: str | None = None,
     resolve: Resolve | None = None,
 ) -> MergedSlice:
-    """Merge a slice. On return its ranges are in the store, unless there are conflicts.
-
-    Args:
-        store: Where the trees are.
-        order: The merge.
-        piece: The slice.
-        strategy: As for `merge`.
-        resolve: As for `merge`.
-    """
+    """Merge a slice. On return its ranges are in the store, unless there are conflicts."""
     sides = _Sides(store, order.base, order.source, order.dest, order.earlier)
     sides.torn = order.torn
     judge = _Judge(strategy, resolve, None)
@@ -217,9 +198,6 @@ def merge_changes(
     """Yield the changes that `merge` would make to `dest`, and its conflicts, in key order.
 
     Nothing is written, and nothing is kept.
-
-    Raises:
-        InvalidInputError: The strategy is unknown.
     """
     judge = _Judge(strategy, resolve, whole)
     sides = _Sides(store, base, source, dest, None)
@@ -435,9 +413,6 @@ class _Candidate(NamedTuple):
     """A key that the source changed.
 
     Attributes:
-        key: The key.
-        base: The merged value of the bases.
-        source: The value of the source.
         records: The value of each tree of the bases.
     """
 

@@ -45,12 +45,7 @@ class Order(NamedTuple):
     """The input of a merge.
 
     Attributes:
-        base: Metarange id.
-        source: Metarange id.
-        dest: Metarange id.
-        earlier: An earlier result, see `merge`.
         torn: The units that stay as in the destination.
-        splitting: Where new ranges end.
     """
 
     base: str
@@ -67,7 +62,6 @@ class MergedSlice(NamedTuple):
     Attributes:
         infos: Its ranges, all of them in the store. Empty if there are conflicts.
         conflicts: The first conflicts.
-        conflict_count: The number of all conflicts.
         logs: The logs that the walk has met.
     """
 
@@ -133,8 +127,6 @@ def cut(
     """Return slices with about `share` bytes to open, and the slices between them.
 
     Args:
-        steps: The walk.
-        splitting: Where new ranges end.
         share: Logical bytes.
         refused: Keys at which slices must not end.
     """
@@ -147,11 +139,7 @@ def cut(
 
 
 class _Slicer:
-    """Cuts the walk of a merge into slices.
-
-    Attributes:
-        found: The slices so far.
-    """
+    """Cuts the walk of a merge into slices."""
 
     def __init__(self, splitting: Splitting, share: int, refused: Container[bytes]) -> None:
         self._cutter = Cutter(splitting)

@@ -42,7 +42,6 @@ class Recut(NamedTuple):
     """The result for a stretch.
 
     Attributes:
-        infos: Its ranges.
         bytes_read: Logical bytes of the ranges that were read.
         left: Number of ranges that are still badly cut, because the limit was reached.
     """
@@ -79,8 +78,6 @@ class Packer:
     So a tree that grows while it is packed is packed after few attempts.
 
     Args:
-        store: Where the tree is.
-        splitting: The policy.
         everything: Cut all ranges again, for a tree that was written under another policy.
         limit: Logical bytes after which no further ranges are read, or None for no limit.
     """
@@ -95,12 +92,6 @@ class Packer:
         """Pack a tree. The packed tree has the same records.
 
         Memory is bounded by one range, and by the concurrent uploads.
-
-        Args:
-            tree: Metarange id.
-
-        Raises:
-            CorruptionError: A range cannot be read.
         """
         infos = metarange.read(self.store, tree)
         bad = self.bad(infos)
@@ -125,7 +116,6 @@ class Packer:
 
         Args:
             infos: All ranges of the tree, in key order.
-            bad: Which of them are cut again.
         """
         cutter = Cutter(self.splitting)
         found: list[Stretch] = []
@@ -149,12 +139,7 @@ class Packer:
 
         Args:
             infos: All ranges of the tree, in key order.
-            bad: Which of them are cut again.
-            stretch: A stretch of this tree.
             already: Logical bytes that were read before, for the limit.
-
-        Raises:
-            CorruptionError: A range cannot be read.
         """
         made: list[RangeInfo] = []
         at, read, left = stretch.start, 0, 0
@@ -202,12 +187,7 @@ def assemble(
 
     Args:
         store: Where the tree and the new ranges are.
-        tree: Metarange id.
         stretches: The packed stretches, in order.
-        recuts: The result of each.
-
-    Raises:
-        InternalError: The new tree has other records.
     """
     infos = metarange.read(store, tree)
     made: list[RangeInfo] = []
@@ -230,7 +210,6 @@ def badly_cut(infos: Sequence[RangeInfo], splitting: Splitting) -> list[bool]:
 
     Args:
         infos: All ranges of the tree, in key order.
-        splitting: The policy.
     """
     # a range exceeds the largest size by one record at most
     most = splitting.max_bytes + RANGE_KEY_BYTES + ENTRY_BYTES
@@ -245,7 +224,6 @@ class Backlog:
     """The badly cut ranges of a tree.
 
     Attributes:
-        ranges: The number of badly cut ranges.
         bytes: Approximate logical bytes that packing reads: of these ranges, and of the good range
             after each run of them.
     """
@@ -259,7 +237,6 @@ def backlog(infos: Sequence[RangeInfo], splitting: Splitting) -> Backlog:
 
     Args:
         infos: All ranges of the tree, in key order.
-        splitting: The policy.
     """
     ranges = size = 0
     before = False

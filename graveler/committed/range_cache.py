@@ -28,13 +28,7 @@ _MOST_OPEN = 16_384
 
 
 class _Left(NamedTuple):
-    """A table in memory that was written on this host and has not been read.
-
-    Attributes:
-        data: The table file.
-        record_ids: The ids of its records.
-        own: This process wrote it.
-    """
+    """A table in memory that was written on this host and has not been read."""
 
     data: bytes
     record_ids: bytes
@@ -59,9 +53,6 @@ class RangeCache:
         folder: Folder of the files, shared with other processes. None keeps tables only in memory.
         max_bytes: Bound of the files. Tables in memory that are not mapped have the same bound,
             but at most 128 MiB with a folder, and 1 GiB without one.
-
-    Attributes:
-        metaranges: The metaranges that are decoded.
     """
 
     def __init__(self, folder: Path | None, max_bytes: int) -> None:
@@ -136,8 +127,6 @@ class RangeCache:
         """Return the table in its local form, or None if the form has to be built.
 
         Args:
-            identifier: The id of the table.
-            kind: The required kind of table.
             digest: The digest of its records. A form that was verified against the digest is
                 accepted like one with record ids. None: only a form with record ids is accepted.
             rebuild: Builds the form again if it is damaged on disk.

@@ -48,9 +48,7 @@ class StoreStats:
 
     Attributes:
         ranges_read: Ranges opened, from the cache or the object store.
-        ranges_written: Ranges put.
         metaranges_read: Metaranges read, from memory or the object store.
-        metaranges_written: Metaranges put.
         fetched: Tables read from the object store, including second attempts.
     """
 
@@ -74,9 +72,7 @@ class RangeStore:
     It can be pickled if its object store can be pickled. The copy can only read.
 
     Args:
-        objects: The repository's storage.
         cache: The cache. Stores of several repositories may share it, because ids name content.
-        prefix: Folder of the tables in `objects`.
         rescue: Called for each table that exists already when it is published.
         encoding_processes: The maximum number of additional processes that encode ranges. Only
             large writes use them.
@@ -128,13 +124,7 @@ class RangeStore:
         Concurrent callers that need the same table fetch it once.
 
         Args:
-            identifier: The id of the table.
-            kind: The required kind of table.
             keep: Keep the table open, for more lookups.
-
-        Raises:
-            CorruptionError: The table is damaged in two attempts, or missing although a tree
-                names it.
         """
         return self._open(identifier, kind, None, keep=keep)
 
@@ -177,9 +167,6 @@ class RangeStore:
             keep: Keep the range open, for more lookups.
             numbered: Whether record ids are needed. Computing them takes much longer than reading
                 the range. It is done once on each host.
-
-        Raises:
-            CorruptionError: As for `open`, or the keys are not those that the metarange states.
         """
         found = self.cache.compared(info)
         if found is not None and (found.numbered or not numbered):
@@ -207,7 +194,6 @@ class RangeStore:
         reader of few records fetches few ranges.
 
         Args:
-            infos: The ranges.
             keep: Keep the ranges open, for more lookups.
             numbered: Whether record ids are needed.
         """

@@ -52,7 +52,6 @@ class Publisher:
     After a file could not be put, every later call except `abort` raises the same error.
 
     Args:
-        store: Receives the files.
         hold: Publish nothing before `finish`.
     """
 
@@ -136,8 +135,6 @@ class RangeWriter:
     Use it as a context manager. Leaving the block discards unfinished ranges.
 
     Args:
-        store: Receives the ranges.
-        splitting: Decides where a range ends.
         hold: Publish nothing before `finish`, for a tree that may still be refused.
     """
 
@@ -183,12 +180,7 @@ class RangeWriter:
             self.abort()
 
     def add(self, key: bytes, record_id: bytes, value: bytes) -> None:
-        """Write one record. `add_all` is faster for many records.
-
-        Raises:
-            UnsortedKeysError: The key is not after all earlier keys.
-            InvalidInputError: The key is empty or longer than 1024 bytes.
-        """
+        """Write one record. `add_all` is faster for many records."""
         self.add_all(((key, record_id, value),))
 
     def add_all(self, records: Iterable[Record]) -> None:
@@ -216,7 +208,6 @@ class RangeWriter:
         """Add consecutive ranges of an existing tree.
 
         Args:
-            infos: The ranges.
             before: The key that follows them in that tree, or b"" if unknown. If the same key
                 follows in the new tree, the last range keeps its `natural`.
         """

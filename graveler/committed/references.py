@@ -31,33 +31,20 @@ _UNFIT = (ObjectNotFoundError, CorruptionError, NewerFormatError, OlderFormatErr
 
 
 def opened(ranges: RangeStore, identifier: bytes) -> TableReader:
-    """Return a table of the storage. Its records are not verified against its id.
-
-    Raises:
-        ObjectNotFoundError: The table is missing.
-        CorruptionError: The table is damaged.
-    """
+    """Return a table of the storage. Its records are not verified against its id."""
     key = ranges.key(identifier)
     return TableReader(ranges.objects.get(key), name=key)
 
 
 def ranges_of(ranges: RangeStore, metarange: bytes) -> list[RangeInfo]:
-    """Return the ranges of a metarange that a kept commit needs, in order.
-
-    Raises:
-        CorruptionError: The metarange is missing, or its records do not match its id.
-    """
+    """Return the ranges of a metarange that a kept commit needs, in order."""
     return [
         decode_range_info(*record) for record in _needed(ranges, metarange, TableKind.METARANGE)
     ]
 
 
 def addresses_of(ranges: RangeStore, identifier: bytes) -> Iterator[bytes]:
-    """Yield the own addresses in a range that a kept commit needs. They are verified at the end.
-
-    Raises:
-        CorruptionError: While iterating: the range is missing, or its records do not match its id.
-    """
+    """Yield the own addresses in a range that a kept commit needs. They are verified at the end."""
     for key, value in _needed(ranges, identifier, TableKind.RANGE):
         yield from own_addresses(key, value)
 
@@ -90,10 +77,6 @@ def own_addresses(key: bytes, value: bytes) -> tuple[bytes, ...]:
     """Return the object key of an entry if its bytes are in the repository's own storage.
 
     An own address is stored as a key. A full URI is never an own address.
-
-    Args:
-        key: The entry's path.
-        value: The entry's value record.
     """
     address = entry_address(key, value)
     return (address,) if is_own(address) else ()
@@ -108,7 +91,6 @@ class AddressLists:
     """The addresses in ranges. Each range is read once, and later calls read its kept list.
 
     Attributes:
-        ranges: Where the ranges are.
         folder: Prefix of the keys of the lists in the same storage, with a slash at its end.
     """
 
@@ -119,11 +101,7 @@ class AddressLists:
         """Return the own addresses in a range, ascending, each once.
 
         Args:
-            identifier: The id of the range.
             kept: Whether the storage has its list. If not, the range is read and the list is put.
-
-        Raises:
-            CorruptionError: The range is missing or damaged, and it has no list.
         """
         if kept:
             with suppress(*_UNFIT):

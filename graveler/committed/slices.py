@@ -38,8 +38,6 @@ class Cut:
     """A cut of a tree into slices to which changes are applied.
 
     Attributes:
-        base: Metarange id of the tree.
-        splitting: Where new ranges end.
         first: The first key that may change.
         last: The last key that may change.
         breaks: The break keys between the slices, ascending.
@@ -65,9 +63,6 @@ class Cut:
         """Return a cut at about one in `every` candidates.
 
         Args:
-            store: Where the tree is.
-            base: Metarange id of the tree.
-            splitting: Where new ranges end.
             span: The first and the last key that may change.
             candidates: Break keys that the new tree has, ascending: keys that are hard breaks
                 by `Cutter.hard` without a next key.
@@ -118,15 +113,10 @@ class Load:
 
     Candidates are keys of changes that are not deletions, and last keys of ranges that keep them.
 
-    Args:
-        tree: The tree that changes.
-        splitting: Where new ranges end.
-
     Attributes:
         first: The first key that changes.
         last: The last key that changes.
         size: Logical bytes of the changes, and of the ranges between whose ends a change falls.
-        candidates: The break keys, ascending.
         weights: For each break key, the bytes since the previous one.
     """
 
@@ -185,8 +175,6 @@ class Part(NamedTuple):
     """The result of building a slice.
 
     Attributes:
-        infos: Its ranges.
-        tally: The numbers of changed keys.
         written: How many of the ranges were written.
         reused: How many of the ranges are from the old tree.
     """
@@ -201,14 +189,8 @@ def build(store: RangeStore, cut: Cut, number: int, changes: Iterable[StagedChan
     """Write the ranges of a slice. On return all of them are in the store.
 
     Args:
-        store: Where the tree is.
-        cut: The slices.
         number: The number of the slice, from 0.
         changes: The changes of its keys, in key order, each key once.
-
-    Raises:
-        UnsortedKeysError: The changes are not in key order.
-        CorruptionError: A range of the tree cannot be read.
     """
     tree = metarange.read(store, cut.base)
     start, stop = cut.touched(tree)
@@ -297,12 +279,7 @@ def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
 
     Args:
         store: Where the tree and the ranges are.
-        cut: The slices.
         parts: The result of each slice, in order.
-
-    Raises:
-        SourceChangedError: A slice does not end with its break key: its changes are not those from
-            which the cut was made.
     """
     tree = metarange.read(store, cut.base)
     start, stop = cut.touched(tree)

@@ -72,9 +72,6 @@ class Splitting:
         key_bytes: ``directory``: from this size on, a range also ends within a directory.
         hard_directories: ``directory``: one directory in this many has a hard break before it.
         number: The repository's own number, 0 to 2**63 - 1. The seed of its hashes is made from it.
-
-    Raises:
-        InvalidInputError: The parameters contradict each other.
     """
 
     policy: str = HASH
@@ -183,9 +180,6 @@ def initial(settings: Mapping[str, str | int], name: str) -> Splitting:
     Args:
         settings: The policy and parameters that differ from `DEFAULT`.
         name: A name that is unique to the repository. Its number is made from it.
-
-    Raises:
-        InvalidInputError: The parameters contradict each other.
     """
     number = int.from_bytes(sha256(name.encode()).digest()[:8]) & _LARGEST
     return changed(replace(DEFAULT, number=number), settings)
@@ -198,10 +192,6 @@ def changed(splitting: Splitting, settings: Mapping[str, str | int]) -> Splittin
         splitting: The current policy. Its number stays. If the policy changes, parameters that are
             not set get their defaults. If `max_bytes` changes, thresholds that are not set become
             shares of it.
-        settings: The policy and parameters to set.
-
-    Raises:
-        InvalidInputError: A parameter is unknown, or the parameters contradict each other.
     """
     unknown = settings.keys() - {"policy", *PARAMETERS}
     if unknown:
@@ -230,11 +220,7 @@ def _is_table(before: bytes, after: bytes) -> bool:
 
 
 class Cutter:
-    """Decides where ranges end: `cut` is the rule, `cuts` applies it to many records.
-
-    Args:
-        splitting: The policy.
-    """
+    """Decides where ranges end: `cut` is the rule, `cuts` applies it to many records."""
 
     __slots__ = ("_directories", "_hard", "_least", "_low_bits", "_rule", "_seed")
 

@@ -35,7 +35,6 @@ class TableFile:
     """The file of one table. Close it after it is published, or when it is no longer needed.
 
     Attributes:
-        path: The path for a writer.
         on_disk: Whether the file can be moved within its disk.
     """
 
@@ -177,10 +176,6 @@ class FinishedTable(NamedTuple):
     """A table that can be published.
 
     Attributes:
-        identifier: The id of the table.
-        kind: The kind of table.
-        file: The file of the table.
-        record_ids: The ids of its records.
         form: Its local form, if the writer built it.
     """
 
@@ -207,8 +202,6 @@ class Records(NamedTuple):
     """Records of a table, column by column.
 
     Attributes:
-        keys: The keys, ascending.
-        values: The value record of each key.
         lengths: The length of each key, followed by that of its value, see `Columns`.
         record_ids: The record ids, 32 bytes each, in key order.
     """
@@ -220,14 +213,7 @@ class Records(NamedTuple):
 
 
 def check_table(reader: TableReader, identifier: bytes, kind: TableKind) -> list[Piece]:
-    """Return the local form of a sound table.
-
-    Raises:
-        CorruptionError: A block is damaged, keys do not ascend, the records give another
-            id, or the properties do not describe them.
-        NewerFormatError: A newer graveler wrote it.
-        OlderFormatError: An older graveler wrote it.
-    """
+    """Return the local form of a sound table."""
     form = Form()
     ids: list[bytes] = []
     for records in checked(reader, identifier, kind):
@@ -262,14 +248,7 @@ def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[P
     """Return the local form of a sound range without the ids of its records.
 
     Args:
-        reader: The table.
-        identifier: The id of the range.
         digest: The digest of its records, from a verified metarange.
-
-    Raises:
-        CorruptionError: As for `check_table`, or the records give another digest.
-        NewerFormatError: A newer graveler wrote it.
-        OlderFormatError: An older graveler wrote it.
     """
     what = f"{TableKind.RANGE} {identifier.hex()}"
     _check_format(reader, what)
@@ -314,9 +293,7 @@ def local_form(
     """Return the local form of a small table that is being written, or nothing for a larger one.
 
     Args:
-        kind: The kind of table.
         info: Its id, and the number and size of its records.
-        record_ids: The ids of the records.
         columns: The records. If some are missing, there is no form.
     """
     form = Form()
@@ -331,11 +308,7 @@ def local_form(
 def own_table(
     reader: TableReader, identifier: bytes, kind: TableKind, record_ids: bytes
 ) -> list[Piece]:
-    """Return the local form of a table of this process whose record ids are known.
-
-    Raises:
-        CorruptionError: A block is damaged, or the record ids are those of another table.
-    """
+    """Return the local form of a table of this process whose record ids are known."""
     if range_id((record_ids,)) != identifier:
         raise CorruptionError(f"{kind} {identifier.hex()} has the record ids of another table")
     form = Form()

@@ -55,11 +55,7 @@ class Rows(Protocol):
 
 
 class RowList:
-    """Rows in memory.
-
-    Attributes:
-        count: The number of rows.
-    """
+    """Rows in memory."""
 
     def __init__(self, keys: list[bytes], values: list[bytes], record_ids: bytes) -> None:
         self.count = len(keys)

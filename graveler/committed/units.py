@@ -26,15 +26,7 @@ def log_of(key: bytes) -> bytes | None:
 
 
 def is_torn(store: RangeStore, values: BaseValues, source: str, dest: str, log: bytes) -> bool:
-    """Return whether each side changed a log in a way that the other did not.
-
-    Args:
-        store: Where the trees are.
-        values: The values of the bases.
-        source: Metarange id.
-        dest: Metarange id.
-        log: The folder of the log.
-    """
+    """Return whether each side changed a log in a way that the other did not."""
     changed = [False, False]
     for key, ours, theirs in diff(store, source, dest, prefix=log):
         base = values.at(key)

@@ -19,9 +19,7 @@ class Problem(NamedTuple):
     """A problem of a stored table.
 
     Attributes:
-        kind: Range or metarange.
         id: The id of the table in hex.
-        message: The description of the problem.
     """
 
     kind: TableKind
@@ -35,8 +33,6 @@ def verify_range(
     """Yield the problems of a stored range.
 
     Args:
-        store: Where the range is.
-        range_id: The id of the range.
         info: Its record in a metarange, for comparison.
 
     Returns:

@@ -67,11 +67,7 @@ _HOUR = "time_hour"  # UTC; the column `hour` is New York's
 
 
 def utc_hour(hour: datetime) -> datetime:
-    """Return the hour in UTC.
-
-    Raises:
-        InvalidInputError: The time has no time zone, or is not the beginning of an hour.
-    """
+    """Return the hour in UTC."""
     if hour.tzinfo is None:
         raise InvalidInputError(f"hour {hour.isoformat()} has no time zone: give it UTC's")
     if (hour.minute, hour.second, hour.microsecond) != (0, 0, 0):
@@ -94,7 +90,6 @@ class HourTable:
     """A CSV table, split by its last column, the hour.
 
     Attributes:
-        header: First line.
         lines: The other lines by hour, in the order of the file.
     """
 
@@ -111,7 +106,6 @@ class Flights:
     """The whole data set.
 
     Attributes:
-        flights: One line for each flight.
         weather: One line for each airport and hour; some are missing.
     """
 
@@ -124,11 +118,7 @@ class Flights:
 
 
 def load_flights() -> Flights:
-    """Read the data.
-
-    Raises:
-        MissingDependencyError: The package that holds it is not installed.
-    """
+    """Read the data."""
     folder = _folder()
     with (
         zipfile.ZipFile(folder / "flights.csv.zip") as archive,

@@ -29,7 +29,6 @@ class RangeLife:
     """One range, from the commit that added it to the last one that has it.
 
     Attributes:
-        info: The range.
         first: Position in main of the commit that added it.
         last: Position of the last commit in a row that has it.
     """

@@ -119,12 +119,8 @@ class Graph:
     """Main as one line, each run as a branch above it.
 
     Attributes:
-        main_y: Height of main's line.
         runs_y: Baseline of the word "runs".
-        height: Height of the picture.
         lines: The class and the path of each line.
-        dots: The commits.
-        labels: Texts below.
     """
 
     main_y: float
@@ -273,15 +269,7 @@ class Ranges:
     """The picture of the ranges: a line for each range, a column for each commit of main.
 
     Attributes:
-        cell: Width of a commit's mark.
-        thick: Height of a range's line.
-        top: Top of the shares.
-        bottom: Bottom of the shares.
-        height: Height of the picture.
         names: The folders of the ranges and their heights.
-        bars: The ranges.
-        shares: A bar for each commit.
-        labels: Texts below.
     """
 
     cell: float

@@ -46,12 +46,7 @@ def run_hour(
     into: str = "main",
     gates: Iterable[Gate] = GATES,
 ) -> PublishResult:
-    """Run the hour's pipeline in this process and publish it.
-
-    Raises:
-        GateFailedError: A gate refused the hour; the target did not move.
-        ObjectNotFoundError: The hour has not landed.
-    """
+    """Run the hour's pipeline in this process and publish it."""
     metadata = {"hour": hour_text(utc_hour(hour))}
     with repository.run(run_key(hour), into=into, gates=gates, metadata=metadata) as run:
         with run.step("ingest") as step:
@@ -64,11 +59,7 @@ def run_hour(
 
 
 def ingest(step: Step, hour: datetime, landing: Path) -> None:
-    """Put the raw files of the hour unchanged into the lake, below ``input/``.
-
-    Raises:
-        ObjectNotFoundError: The hour has not landed.
-    """
+    """Put the raw files of the hour unchanged into the lake, below ``input/``."""
     files = landed_files(hour, landing)
     if FLIGHTS_FILE not in (file.name for file in files):
         raise ObjectNotFoundError(

@@ -19,8 +19,6 @@ def write_report(repository: Repository, result: DemoResult, file: Path) -> Path
     """Write the report of a demo to `file` and return the file.
 
     Args:
-        repository: The repository that the demo made.
-        result: The result of the demo.
         file: Path of the report; an existing file is replaced.
     """
     file.write_text(render_report(repository, result), encoding="utf-8")
@@ -91,8 +89,6 @@ def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
     """Print the runs, the stopped hours with the reasons, and the next commands.
 
     Args:
-        result: The result of the demo.
-        report: Path of its report.
         shown_as: The demo's folder as the caller wrote it.
     """
     console = Console(highlight=False, soft_wrap=True)

@@ -35,15 +35,11 @@ class HourResult:
 
     Attributes:
         hour: The hour, UTC.
-        key: The run's key.
         state: ``PUBLISHED``, or ``PARKED`` if a gate refused.
         attempt: Number of the attempt.
         commit: Head of main afterwards.
         rows: Number of flights published.
         ranges_written: Range files that the attempt added to main.
-        ranges_reused: Range files that main already had.
-        seconds: Duration of the attempt.
-        verdicts: The verdicts of the gates.
         damaged: Whether the hour arrived damaged.
     """
 
@@ -73,12 +69,9 @@ class DemoResult:
 
     Attributes:
         lake: Location of the lake, for ``graveler.open``.
-        repository: Name of its repository.
-        landing: Folder of the raw hours.
         runs: The attempts in order.
         flights: Number of flights in main at the end.
         expected: Number of flights of the source in these hours.
-        seconds: Duration of the demo.
         spark_seconds: The part of it until Spark had started.
     """
 
@@ -109,10 +102,6 @@ def run_demo(
         hours: Number of hours with flights, from the first hour of 2013 on.
         progress: Called before each run and at the end.
         spark: A session; by default one is started, and stopped at the end.
-
-    Raises:
-        InvalidInputError: The folder is in use, or `hours` is out of range.
-        MissingDependencyError: Spark, Java or the flights are not installed.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{folder} is not an empty folder: give the demo a new one")

@@ -23,7 +23,6 @@ class Checkpoint:
     later ones.
 
     Args:
-        stores: The repository.
         resume: Start from the results of an earlier check; otherwise they are dropped.
 
     Attributes:

@@ -28,7 +28,6 @@ class Pace:
     """Limits the bytes that threads read per second; any number of threads share it.
 
     Args:
-        clock: The clock that sleeps.
         bytes_per_second: The average rate; None for no limit.
     """
 
@@ -53,7 +52,6 @@ class ObjectCheck:
     """Checks ranges in this process, and each object once, several at a time.
 
     Args:
-        stores: The repository.
         depth: How much of each object is checked.
         pace: Limits the bytes read per second.
         checkpoint: Has the objects to skip, and records sound objects.
@@ -62,7 +60,6 @@ class ObjectCheck:
         depth: How much of each object is checked.
         looked_at: Number of objects checked so far.
         resumed: Number of these that an earlier check has found sound.
-        hashed: Bytes read to compare checksums.
     """
 
     def __init__(

@@ -20,10 +20,8 @@ class Problem:
     """A missing or damaged part of a repository.
 
     Attributes:
-        kind: The kind of part.
         id: The name of a branch, the id of a commit, metarange or range, the URI of an object, or
             ``branch:path`` of a staged write.
-        message: What is wrong with it.
         refs: The branches, tags and runs that need it.
         paths: The paths that need it, if known; for a range, its first and last path.
     """
@@ -46,7 +44,6 @@ class FsckReport:
         metaranges: Number of trees of those commits.
         ranges: Number of ranges of those trees.
         objects: Number of objects of those ranges and of staged writes.
-        hashed: Bytes read to compare checksums.
         expired: Number of the commits whose trees garbage collection has removed.
         resumed: Number of objects that were not read, because the resumed check had found them sound.
     """

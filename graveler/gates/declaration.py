@@ -58,10 +58,6 @@ def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
 
     Args:
         gate: Name of the gate, for the message.
-        reads: One name or several.
-
-    Raises:
-        InvalidInputError: An input is unknown, or two extents are given.
     """
     given = (
         (reads,)
@@ -89,9 +85,6 @@ class Declared:
     """The inputs that a gate may read.
 
     Attributes:
-        gate: Name of the gate.
-        prefixes: Prefixes of the paths.
-        reads: The extent and the other inputs.
         refused: The messages of the reads that were refused; a check may have caught the error.
     """
 
@@ -113,11 +106,7 @@ class Declared:
         """Refuse an input that is not declared.
 
         Args:
-            name: Name of the input.
             what: Description of the read, for the message.
-
-        Raises:
-            InvalidInputError: The input is not declared; the message says how to declare it.
         """
         if self.has(name):
             return
@@ -130,11 +119,7 @@ class Declared:
         )
 
     def check_prefix(self, prefix: str) -> None:
-        """Refuse a prefix outside the declared prefixes.
-
-        Raises:
-            InvalidInputError: The prefix is outside.
-        """
+        """Refuse a prefix outside the declared prefixes."""
         if self.anything or prefix.startswith(self.prefixes):
             return
         declared = ", ".join(map(repr, self.prefixes))
@@ -158,8 +143,6 @@ class Guarded:
 
     Args:
         name: Name of the record: ``commit``, ``target`` or ``run``.
-        record: The record.
-        declared: The inputs that the gate declares.
     """
 
     __slots__ = ("_declared", "_name", "_record")

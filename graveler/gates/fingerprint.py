@@ -169,11 +169,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _globals(code: CodeType) -> Iterator[list[str]]:
-    """Yield the global names that code looks up, each with the attributes that follow directly.
-
-    Raises:
-        _UnknownError: The code imports, sets a global, or uses a name that may reach any object.
-    """
+    """Yield the global names that code looks up, each with the attributes that follow directly."""
     for name in code.co_names:
         if _REACHING_NAME.fullmatch(name):
             raise _UnknownError(f"{code.co_qualname} uses {name}")

@@ -31,10 +31,8 @@ class Column:
     """The statistics of one leaf column in a footer.
 
     Attributes:
-        type: Physical or logical type, as text.
         nulls: Number of null values; None if the footer has none.
         least: Smallest value; None if the footer has none, or all values are null.
-        greatest: Largest value.
         values: Number of values, including nulls.
         repeated: Whether the column is inside a list or a map.
     """
@@ -93,11 +91,7 @@ def reading(entry: Entry, form: str = "Parquet") -> Iterator[None]:
 
 
 def open_parquet(files: Files, entry: Entry, **options: Any) -> Any:
-    """Return a ``pyarrow.parquet.ParquetFile`` that reads ranges of an entry's file.
-
-    Raises:
-        CorruptionError: The file is damaged or not Parquet.
-    """
+    """Return a ``pyarrow.parquet.ParquetFile`` that reads ranges of an entry's file."""
     parquet = arrow()
     with reading(entry):
         return parquet.ParquetFile(
@@ -106,11 +100,7 @@ def open_parquet(files: Files, entry: Entry, **options: Any) -> Any:
 
 
 def read_footer(files: Files, entry: Entry) -> Footer:
-    """Return the footer of an entry's Parquet file; no data is read.
-
-    Raises:
-        CorruptionError: The file is damaged or not Parquet.
-    """
+    """Return the footer of an entry's Parquet file; no data is read."""
     file = open_parquet(files, entry)
     with reading(entry):
         metadata, schema = file.metadata, file.schema_arrow

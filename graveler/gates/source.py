@@ -30,8 +30,6 @@ class Earlier:
     """A commit of the target that may have written files below a prefix.
 
     Attributes:
-        commit: Its id, which names its tree.
-        created: When it was made.
         run: Key of the run that the commit published; "" if none.
         hour: The hour in its metadata; "" if none.
         stats: Encoded statistics of its files; None if they are not computed yet.
@@ -99,13 +97,7 @@ class Source(ABC):
 
 
 class StoreSource(Source):
-    """The repository in this process.
-
-    Args:
-        stores: The repository.
-        commit: The candidate.
-        target: The head of the branch.
-    """
+    """The repository in this process."""
 
     def __init__(self, stores: Stores, commit: Commit, target: Commit) -> None:
         self._stores = stores

@@ -47,7 +47,6 @@ class ColumnStatistics:
     Attributes:
         nulls: Number of null values; None if a file has no such statistics.
         least: Smallest value; None if a file has no such statistics. Times and decimals are text.
-        greatest: Largest value.
     """
 
     nulls: int | None = None
@@ -61,7 +60,6 @@ class Statistics:
 
     Attributes:
         files: Number of files, except those whose name begins with ``_`` or ``.``.
-        bytes: Total size.
         rows: Total rows; None if the rows of one file cannot be counted.
         columns: At most 200 columns of Parquet files, by name (``a.b`` within a struct).
     """
@@ -117,8 +115,6 @@ def statistics(
     """Return the statistics of files, from the footers of Parquet files and all of CSV files.
 
     Args:
-        files: The tree of the files.
-        entries: The files.
         footers: Cache of footers by path and address; new ones are added.
     """
     number = size = 0
@@ -171,11 +167,7 @@ def _bound(value: Any) -> Any:
 
 
 def csv_header(files: Files, entry: Entry) -> list[str]:
-    """Return the names in the first line of a CSV file; only its beginning is read.
-
-    Raises:
-        CorruptionError: The file has no first line, or is not text in UTF-8.
-    """
+    """Return the names in the first line of a CSV file; only its beginning is read."""
     raw = files.read_range(entry.path, 0, min(entry.size, _BEGINNING)) if entry.size else b""
     with reading(entry, "CSV"):
         text = _beginning(raw, whole=entry.size <= _BEGINNING)
@@ -217,8 +209,6 @@ class Past:
     """The files that one commit wrote below a prefix.
 
     Attributes:
-        commit: Its id.
-        created: When it was made.
         run: Key of the run that the commit published; "" if none.
         stats: Statistics of the files that the commit added or replaced.
     """

@@ -26,12 +26,7 @@ class Adoption:
 
 @dataclass(frozen=True, slots=True)
 class Adoptable:
-    """Files that nothing names, and that are collected once they are adopted.
-
-    Attributes:
-        keys: Their keys.
-        bytes: Their size together.
-    """
+    """Files that nothing names, and that are collected once they are adopted."""
 
     keys: tuple[str, ...] = ()
     bytes: int = 0

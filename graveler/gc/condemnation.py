@@ -61,11 +61,7 @@ def preview(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark
 
 
 def condemn(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark: Mark) -> Mark:
-    """Condemn what nothing names, for the mark, and return it.
-
-    Raises:
-        StateError: Another mark was begun at the same time. Nothing is condemned.
-    """
+    """Condemn what nothing names, for the mark, and return it."""
     try:
         return _Marking(stores, survey, marks, mark, dry=False).run(rules)
     except StateError:
@@ -260,9 +256,6 @@ def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
 
     Commits whose trees are gone expire. Commits whose trees exist can be named again. The next mark
     condemns the remaining files that nothing names.
-
-    Raises:
-        StateError: The mark does not wait for its sweep, and is not being swept.
     """
     _settle_commits(stores, mark)
     _settle_tables(stores, mark)

@@ -42,7 +42,6 @@ class FileRecord:
 
     Attributes:
         mark: Id of the mark that condemned it.
-        state: Its state.
     """
 
     mark: str
@@ -87,8 +86,6 @@ class Rescuer:
 
     Args:
         kv: The store of the records of condemned tables.
-        uid: The repository.
-        clock: Measures waits.
     """
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock) -> None:
@@ -99,11 +96,7 @@ class Rescuer:
         """Keep the table, and return whether it had to be put again.
 
         Args:
-            identifier: Its id.
             put: Puts it if it is absent; returns whether it was absent.
-
-        Raises:
-            ThrottledError: A sweep began to delete the table and did not finish in time.
         """
         written = False
         waited, looks = 0.0, 0

@@ -25,18 +25,11 @@ class Lease:
     then, it is dead, and the sweep takes over the lease.
 
     Args:
-        kv: The store of the lease.
-        uid: The repository.
         what: The purpose of the lease, for the error of a sweep that is refused.
         clock: Measures waits and the time between renewals, never a time of day.
-        ids: The source of nonces.
-        seconds: See `LEASE_SECONDS`.
 
     Attributes:
         late: Whether a request to delete a table was sent, and may still take effect.
-
-    Raises:
-        StateError: On entering: a live sweep holds it.
     """
 
     def __init__(
@@ -82,21 +75,13 @@ class Lease:
                 self._records.remove(_KEY, self._predicate)
 
     def hold(self) -> None:
-        """Renew the lease if it is due; called before each step that deletes.
-
-        Raises:
-            StateError: The lease was taken over.
-        """
+        """Renew the lease if it is due; called before each step that deletes."""
         passed = (self._clock.now() - self._renewed).total_seconds()
         if not 0 <= passed < self._seconds / 4 and not self._renew():
             raise self._busy()
 
     def outlast(self) -> None:
-        """Hold the lease until no request to delete that was sent before can take effect.
-
-        Raises:
-            StateError: The lease was taken over.
-        """
+        """Hold the lease until no request to delete that was sent before can take effect."""
         for _ in range(_LOOKS):
             self._clock.sleep(self._seconds / _LOOKS)
             self.hold()

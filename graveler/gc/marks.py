@@ -90,22 +90,18 @@ class Mark:
 
     Attributes:
         id: Its name; ids sort by time.
-        state: Its state.
         created: When it was made, microseconds since 1970 by the machine's clock.
         marked: When all objects were condemned, by the store's clock; 0 until then.
         window: Seconds from then until it may be swept.
         grace: Age in seconds from which an object may be condemned.
         condemned: Condemned objects, by kind.
-        kept: Tables and data files that stay.
         unknown: Objects in the storage that are not graveler's; they are never deleted.
-        unknown_keys: Keys of some of these.
         pages: Number of pages of names, by kind.
         tokens: Staging tokens that no branch names.
         swept: When the sweep ended, or was found to be lost, by the store's clock; 0 until then.
         freed: Deleted objects, by kind.
         spared: Condemned objects that are needed after all, by kind.
         own: Whether its pages name only data files that graveler made; false in version 0.2.
-        nonce: Differs with every write.
     """
 
     id: str
@@ -244,11 +240,7 @@ class Marks:
     def move(
         self, identifier: str, states: tuple[MarkState, ...], change: Callable[[Mark], Mark]
     ) -> Mark:
-        """Replace a mark in one of `states` by ``change(mark)``, in one atomic step.
-
-        Raises:
-            StateError: It is in another state.
-        """
+        """Replace a mark in one of `states` by ``change(mark)``, in one atomic step."""
 
         def changed(mark: Mark | None) -> Mark:
             if mark is None:
@@ -270,11 +262,7 @@ class Marks:
         self._objects.put(self._page(mark, kind, number), json.dumps(list(names)).encode())
 
     def names(self, mark: Mark, kind: Kind) -> Iterator[Any]:
-        """Yield the names that a mark condemned, page after page.
-
-        Raises:
-            StateError: Another sweep has finished the mark.
-        """
+        """Yield the names that a mark condemned, page after page."""
         for number in range(mark.pages.get(kind, 0)):
             try:
                 page = self._objects.get(self._page(mark.id, kind, number))

@@ -93,11 +93,7 @@ class RetentionRules:
         return self._settings.get(RETENTION)
 
     def set(self, keep: Keep, pattern: str | None = None) -> Retention:
-        """Set the rule of a pattern, or the default; return all rules.
-
-        Raises:
-            InvalidInputError: A number of days below 0, or of commits below 1.
-        """
+        """Set the rule of a pattern, or the default; return all rules."""
         if keep.days is not None and not keep.days >= 0:
             raise InvalidInputError(f"keep {keep.days:g} days: give 0 or more")
         if keep.count is not None and keep.count < 1:
@@ -113,11 +109,7 @@ class RetentionRules:
         return self._settings.change(RETENTION, change)
 
     def remove(self, pattern: str | None = None) -> Retention:
-        """Remove the rule of a pattern, or the default; return all rules.
-
-        Raises:
-            NotFoundError: The pattern has no rule.
-        """
+        """Remove the rule of a pattern, or the default; return all rules."""
 
         def change(rules: Retention) -> Retention:
             if pattern is None:

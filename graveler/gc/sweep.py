@@ -32,11 +32,7 @@ class Sweep:
     """One sweep of one mark. Idempotent: a sweep that died can be repeated.
 
     Args:
-        stores: The repository.
-        marks: Its marks.
         mark: The mark, in the state ``sweeping``.
-        survey: A new survey.
-        scratch: The temporary database of the survey.
         lease: Renewed before each step that deletes. If None, nothing is deleted, and the result
             says what would be deleted.
     """
@@ -66,7 +62,6 @@ class Sweep:
         """Delete, and return the mark with the totals of freed and spared objects.
 
         Args:
-            rules: The retention rules.
             decide: Called before any data file is deleted, with the number of pages that list the
                 kept data files; returns whether the survey is still valid.
 

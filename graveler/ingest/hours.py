@@ -111,10 +111,6 @@ def tick_hour(given: datetime | str | None, now: datetime) -> str:
     Args:
         given: A time or its ISO 8601 text, in UTC if it has no zone; seconds are cut off.
             None is the last full hour.
-        now: The present time.
-
-    Raises:
-        InvalidInputError: It is not a time of the years 1 to 9999 in UTC.
     """
     if given is None:
         given = now.replace(minute=0) - timedelta(hours=1)

@@ -33,13 +33,10 @@ class IngestCandidacy(Candidacy[Landed]):
     """A commit of an ingestion branch on its way to the target.
 
     Args:
-        branch: The ingestion branch.
-        source: The commit.
         spec: Message and metadata of the commit that publishes it.
         gates: The gates of the publisher; those that the target requires are added.
         wanted: Called before each attempt with the head of the target; returns whether the commit is
             still to be published.
-        strategy: The strategy for paths that conflict.
         tree: Returns the tree of the candidate for a head of the target, and the paths that are
             published although they are equal there; None: a merge makes it.
     """
@@ -69,11 +66,6 @@ class IngestCandidacy(Candidacy[Landed]):
         Nothing happens if the commit is published or no longer wanted, or if a change is being
         quarantined. Gates run outside any lock. After three lost races they run while the turn is
         held.
-
-        Raises:
-            GateFailedError: A gate refused; the target did not move.
-            MergeConflictError: The target changed the same paths.
-            ProtectedBranchError: The target forbids merges.
         """
 
         def begin() -> Candidacy[Landed] | Landed:

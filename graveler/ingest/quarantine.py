@@ -39,11 +39,7 @@ from graveler.runs.record import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Quarantines:
-    """The quarantines of one ingestion branch.
-
-    Attributes:
-        branch: The branch.
-    """
+    """The quarantines of one ingestion branch."""
 
     branch: IngestBranch
 

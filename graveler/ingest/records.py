@@ -46,7 +46,6 @@ class HourRecord:
         behind: If nothing was staged, the newest commit that waited to be published then, or "".
         aside: Paths that were set aside, at most a hundred, each with its quarantine.
         ticked: Whether a tick of the hour has committed, or found nothing staged.
-        nonce: Unique to every write.
     """
 
     hour: str
@@ -101,7 +100,6 @@ class Standing:
         into: The branch to which it is published; "" before the first tick.
         shelves: Quarantines that conflicting writes join: they may be released or deleted by now.
         sealed: The head of the branch when a tick committed nothing, and nothing was left staged.
-        nonce: Unique to every write.
     """
 
     held: Refusal | None = None

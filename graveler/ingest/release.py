@@ -51,8 +51,6 @@ class Releases:
     """The releases of the quarantines of one ingestion branch.
 
     Attributes:
-        branch: The branch.
-        quarantines: Its quarantines.
         taking: Brings the branch up to its target.
     """
 
@@ -71,13 +69,6 @@ class Releases:
         """Publish a quarantine's branch; return the commit, and whether it existed before.
 
         The commit has `metadata`, or the metadata of the tick that made the change.
-
-        Raises:
-            GateFailedError: A gate still refuses it; it stays in quarantine.
-            MergeConflictError: The target has changed the same paths differently; it stays.
-            SchemaChangedError: A table would become unreadable; it stays.
-            NotFoundError: No such quarantine.
-            RefNotFoundError: Its branch was deleted.
         """
         quarantine = self.branch.records.quarantine(name)
         if quarantine is None:

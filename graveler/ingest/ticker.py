@@ -56,9 +56,6 @@ class Ticker:
     """The ticks of one ingestion branch.
 
     Attributes:
-        branch: The branch.
-        quarantines: Its quarantines.
-        releases: Their releases.
         taking: Brings the branch up to its target.
         gates: The gates that judge it, in addition to those that the target requires.
         hold: Whether a refusal holds publishing; otherwise the change is quarantined.

@@ -54,7 +54,6 @@ class Point:
     """A commit of the branch that can be published, with its changes.
 
     Attributes:
-        commit: The commit.
         changes: The commits whose changes would be published with it, oldest first.
     """
 
@@ -67,9 +66,6 @@ class IngestBranch:
     """An ingestion branch.
 
     Attributes:
-        stores: The repository.
-        records: The records of the branch.
-        name: Its name.
         into: The branch to which it is published.
         policy: What becomes of a path that others changed on the target: ``hold``, ``quarantine``,
             ``target`` or ``ingest``.

@@ -81,12 +81,10 @@ class Dialect:
 
     Attributes:
         name: Its name in messages: ``MySQL``.
-        scheme: The scheme of its URLs.
         driver: SQLAlchemy's name of the database and the library.
         options: The options that the query of a URL may have.
         quote: The quotation mark for column names that are reserved words.
         needs_database: Whether a URL must name a database.
-        engine: Arguments of SQLAlchemy's engine.
     """
 
     name: str
@@ -106,7 +104,6 @@ class Failure(NamedTuple):
     """The meaning of an error of the database.
 
     Attributes:
-        kind: The error for the caller.
         way_out: What the caller can do. It is appended to the message of the database.
         repeat: Whether repeating the statement may help, and is harmless.
         lost: Whether the connection is lost or was never made, so that the outcome of the

@@ -219,12 +219,7 @@ def _stored(value: bytes | None) -> Stored | None:
 
 
 def check_partition(partition: str) -> None:
-    """Refuse a partition name that a driver cannot store.
-
-    Raises:
-        InvalidInputError: The name is empty, longer than 1024 bytes, contains a NUL, or cannot be
-            encoded in UTF-8.
-    """
+    """Refuse a partition name that a driver cannot store."""
     try:
         length = len(partition.encode())
     except UnicodeEncodeError as error:
@@ -236,12 +231,7 @@ def check_partition(partition: str) -> None:
 
 
 def check_key(partition: str, key: bytes) -> None:
-    """Refuse a key that a driver cannot store.
-
-    Raises:
-        InvalidInputError: The partition is not a valid name, or the key is empty or longer
-            than 1024 bytes.
-    """
+    """Refuse a key that a driver cannot store."""
     check_partition(partition)
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise InvalidInputError(
@@ -250,11 +240,7 @@ def check_key(partition: str, key: bytes) -> None:
 
 
 def check_value(key: bytes, value: bytes) -> None:
-    """Refuse a value that is not ``bytes``, such as None or a mutable buffer, or is too large.
-
-    Raises:
-        InvalidInputError: The value is not ``bytes``, or longer than `MAX_VALUE_BYTES`.
-    """
+    """Refuse a value that is not ``bytes``, such as None or a mutable buffer, or is too large."""
     if not isinstance(value, bytes):
         raise InvalidInputError(f"value of type {type(value).__name__} for {key!r}: give bytes")
     if len(value) > MAX_VALUE_BYTES:
@@ -265,11 +251,7 @@ def check_value(key: bytes, value: bytes) -> None:
 
 
 def check_predicate(predicate: Predicate) -> None:
-    """Refuse a predicate that can never hold.
-
-    Raises:
-        InvalidInputError: The predicate is neither ``ABSENT`` nor ``PRESENT`` nor a value.
-    """
+    """Refuse a predicate that can never hold."""
     if predicate is not ABSENT and predicate is not PRESENT and not isinstance(predicate, bytes):
         raise InvalidInputError(
             f"predicate of type {type(predicate).__name__}: give ABSENT, PRESENT or the "
@@ -278,11 +260,7 @@ def check_predicate(predicate: Predicate) -> None:
 
 
 def check_read_predicate(predicate: Predicate) -> None:
-    """Refuse a predicate that no read returned.
-
-    Raises:
-        InvalidInputError: The predicate is not a value.
-    """
+    """Refuse a predicate that no read returned."""
     if not isinstance(predicate, bytes):
         raise InvalidInputError(
             f"predicate of type {type(predicate).__name__}: give the predicate that get() returned"
@@ -360,11 +338,7 @@ def chunks(
 
 
 def check_keys(keys: Sequence[tuple[str, bytes]]) -> None:
-    """Refuse keys that not every driver can read at once.
-
-    Raises:
-        InvalidInputError: There are more than 25, or one is invalid.
-    """
+    """Refuse keys that not every driver can read at once."""
     if len(keys) > MAX_KEYS:
         raise InvalidInputError(f"get_many of {len(keys)} keys: give up to {MAX_KEYS}")
     for partition, key in keys:

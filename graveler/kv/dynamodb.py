@@ -48,14 +48,7 @@ class DynamoDBKVStore(Driver):
     Args:
         uri: ``dynamodb://table?region=eu-central-1``. ``endpoint=`` names a service other than
             AWS. Credentials come from the usual AWS settings.
-        clock: Measures the pauses.
-        ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without progress after which a call ends.
-
-    Raises:
-        InvalidInputError: The URI cannot be read, or the table has another key schema.
-        PermissionDeniedError: The credentials are missing or insufficient.
-        BackendUnavailableError: The service does not answer.
     """
 
     def __init__(

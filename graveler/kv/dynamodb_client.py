@@ -71,9 +71,7 @@ class Table(NamedTuple):
     """The fields of a URI: ``dynamodb://table?region=eu-central-1&endpoint=http://127.0.0.1:8000``.
 
     Attributes:
-        name: The table's name.
         region: The region. Empty: from the usual AWS settings.
-        endpoint: The endpoint. Empty: that of AWS.
     """
 
     name: str
@@ -82,11 +80,7 @@ class Table(NamedTuple):
 
     @classmethod
     def parse(cls, uri: str) -> "Table":
-        """Read a URI.
-
-        Raises:
-            InvalidInputError: The URI names no table, or has other parameters than these two.
-        """
+        """Read a URI."""
         parts = urlsplit(uri)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
         # the message does not show the URI, which may contain a secret key
@@ -129,11 +123,6 @@ class DynamoDBClient:
         Args:
             operation: The library's name of the operation: ``get_item``.
             conditional: Whether a repetition could see the write of the first request.
-            **parameters: The parameters for the library.
-
-        Raises:
-            ConditionFailed: The condition does not hold.
-            OutcomeUnknownError: A conditional request was sent and its outcome is unknown.
         """
         attempts = self._retrier.attempts(f"{operation} on DynamoDB table {self._table.name}")
         while True:

@@ -15,7 +15,6 @@ class MeteredKVStore(KVStore):
     """A store that reports the seconds, bytes and errors of its calls, and the waits for turns.
 
     Args:
-        store: The driver.
         system: The database, as OpenTelemetry's semantic conventions name it.
     """
 

@@ -136,15 +136,7 @@ class MySQLKVStore(SQLKVStore):
     Args:
         url: ``mysql://user:password@host:port/database``. The query may have parameters of PyMySQL,
             and ``durability=server`` to accept a server that can lose acknowledged writes.
-        clock: Measures the pauses.
-        ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without an answer after which a call ends.
-
-    Raises:
-        InvalidInputError: The URL cannot be read, the database does not exist, or the server is
-            not durable.
-        PermissionDeniedError: The user may not create the table.
-        BackendUnavailableError: The server does not answer.
     """
 
     _dialect = Dialect(

@@ -174,15 +174,7 @@ class PostgresKVStore(SQLKVStore):
     Args:
         url: ``postgresql://user:password@host:port/database``. The query may have parameters of
             libpq, and ``durability=server`` to accept a server that can lose acknowledged writes.
-        clock: Measures the pauses.
-        ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without an answer after which a call ends.
-
-    Raises:
-        InvalidInputError: The URL cannot be read, the server is not durable, or the database does
-            not exist.
-        PermissionDeniedError: The server refuses the user or the password.
-        BackendUnavailableError: The server does not answer.
     """
 
     _dialect = Dialect(

@@ -36,11 +36,6 @@ class QueueTurns:
     In each process, one thread at a time requests a name from the store. A turn that no other
     process wants costs two round trips. After a request that timed out, the process takes no turns at this
     name for a minute.
-
-    Args:
-        store: The store.
-        clock: Measures the pauses.
-        ids: Makes the tickets.
     """
 
     def __init__(self, store: KVStore, clock: Clock, ids: IdSource) -> None:

@@ -34,8 +34,6 @@ class Place(NamedTuple):
     """The location of a record, for a read of several records at one moment.
 
     Attributes:
-        partition: The partition of the record.
-        key: The key of the record.
         decode: Returns the record for its bytes, or raises CorruptionError.
     """
 
@@ -109,8 +107,6 @@ class RecordStore(Generic[K, R]):
     landed.
 
     Args:
-        kv: The key-value store.
-        partition: The partition of the records.
         key: Returns the key for the name of a record.
         encode: Returns the bytes of a record.
         decode: Returns the record for its bytes, or raises CorruptionError.
@@ -159,10 +155,6 @@ class RecordStore(Generic[K, R]):
 
         After a lost reply the record is read back. If the write did not land, it is tried once
         more. If another writer has written since, the result is None.
-
-        Raises:
-            OutcomeUnknownError: A reply was lost, and the store no longer answers, or the second
-                reply was lost as well.
         """
         key, value = self._key(name), self._encode(record)
         try:
@@ -220,22 +212,15 @@ class RecordStore(Generic[K, R]):
         """Replace the record by ``change(record)`` in one atomic step.
 
         Args:
-            name: The name of the record.
             change: Returns the new record for the stored one, which is None if there is none. It
                 runs again after a lost race, so it must be safe to repeat. An error that it raises
                 ends the update. If it returns its argument, nothing is written.
             what: The name of the record in errors: ``run 'hourly'``.
-            clock: Measures the pauses between two attempts.
-            ids: Draws the jitter of the pauses.
             known: A version of the record, which may be outdated. The first attempt uses it and
                 does not read the record, unless `change` raises for it or returns it unchanged.
 
         Returns:
             The record as written, and its predicate.
-
-        Raises:
-            ThrottledError: 200 races were lost in a row.
-            OutcomeUnknownError: A reply was lost, and the store no longer answers.
         """
 
         def present() -> Version:

@@ -52,11 +52,7 @@ _SYSTEMS = {
 
 
 def check_driver(uri: str) -> str:
-    """Return the scheme of a URI that has a driver.
-
-    Raises:
-        InvalidInputError: The URI has no driver.
-    """
+    """Return the scheme of a URI that has a driver."""
     scheme, separator, _ = uri.partition("://")
     if not separator or scheme not in _DRIVERS:
         raise InvalidInputError(
@@ -75,13 +71,6 @@ def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
             ``mysql://user@host/database`` or ``dynamodb://table?region=name``. Paths are
             absolute and may be percent-encoded, as by ``Path.as_uri``.
         no_progress_s: Seconds without an answer after which a call on a server ends.
-
-    Raises:
-        InvalidInputError: The driver is unknown, or the path is not usable.
-        MissingDependencyError: The driver's extra is not installed.
-        LakeLockedError: Another process has the folder open, and only one process may open it.
-        BackendUnavailableError: The database does not answer.
-        CorruptionError: The database at the path is damaged, or of another kind.
     """
     scheme = check_driver(uri)
     store = _opened(uri, scheme, no_progress_s)

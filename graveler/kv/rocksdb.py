@@ -254,9 +254,6 @@ class RocksDBKVStore(Driver):
     Args:
         folder: The folder, created if missing. A folder without write permission is read in its
             current state, and writes raise ReadOnlyError.
-
-    Raises:
-        LakeLockedError: Another process has the folder open.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -387,14 +384,7 @@ _LEFT_OUT = ("LOCK", "LOG", "rocksdict-config.json")
 
 
 class LinkedReader:
-    """An open folder that is read in the state at the time of opening.
-
-    Attributes:
-        db: The database. It refuses every write.
-
-    Raises:
-        LakeLockedError: Another process has the folder open. Its writes would be missing.
-    """
+    """An open folder that is read in the state at the time of opening."""
 
     def __init__(self, folder: Path, options: Options) -> None:
         _check_unlocked(folder)

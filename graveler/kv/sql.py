@@ -52,8 +52,6 @@ class SQLKVStore(Driver):
 
     Args:
         url: The database, its user, and the options of the driver.
-        clock: Measures the pauses between two attempts.
-        ids: Draws the jitter of the pauses.
         no_progress_s: Seconds without an answer after which a call ends.
     """
 

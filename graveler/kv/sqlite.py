@@ -162,8 +162,6 @@ class SQLiteKVStore(Driver):
         path: The file. It and its folder are created if missing. A file without write permission
             is read, and writes raise ReadOnlyError.
         patience_seconds: Seconds that a write waits for other writers.
-        clock: Measures the pauses.
-        ids: Draws the jitter of the pauses.
     """
 
     def __init__(

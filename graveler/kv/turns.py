@@ -156,7 +156,6 @@ class FileTurns:
 
     Args:
         path: The file whose bytes are locked. It is created on first use and never removed.
-        clock: Measures the pauses.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:

@@ -31,8 +31,6 @@ class EntryMaker:
     """Makes the entries of one import.
 
     Args:
-        stores: The repository.
-        root: Normalized URI of the storage namespace.
         places: Normalized places to which entries may link.
         etags: Whether the ETags describe the current objects.
     """
@@ -45,21 +43,11 @@ class EntryMaker:
         self._owners = Owners(stores.neighbours, self._book)
 
     def check_root(self) -> None:
-        """Refuse a namespace whose files may not be linked.
-
-        Raises:
-            PermissionDeniedError: The namespace is in no declared place.
-            InvalidInputError: The namespace is in the storage of this or another repository.
-        """
+        """Refuse a namespace whose files may not be linked."""
         self._address(f"{self._root}/data/any")
 
     def make(self, path: str, found: LakefsEntry) -> Entry:
-        """Return the entry at a path.
-
-        Raises:
-            InvalidInputError: A field exceeds the limits of an entry, or the address is invalid.
-            PermissionDeniedError: The file is in no declared place.
-        """
+        """Return the entry at a path."""
         address = self._address(
             f"{self._root}/{found.address}" if found.relative else found.address
         )

@@ -41,7 +41,6 @@ class LakefsEntry(NamedTuple):
         mtime_us: Time of the last change, microseconds since 1970, or None if unknown.
         size: Size in bytes.
         etag: A checksum of its content, or the version of the object in its store.
-        metadata: The user's pairs.
         content_type: Media type, or "".
     """
 
@@ -80,8 +79,6 @@ class LakefsRange(NamedTuple):
 
     Attributes:
         id: 64 hex digits.
-        min_key: First key.
-        max_key: Last key.
     """
 
     id: str
@@ -101,11 +98,8 @@ class LakefsCommit(NamedTuple):
 
     Attributes:
         id: 64 hex digits.
-        committer: Its committer.
-        message: Its message.
         created_us: Its date, microseconds since 1970.
         metarange: Id of its tree, or "" for an empty tree.
-        metadata: The user's pairs.
         parents: Ids of the parents, the main parent first.
     """
 

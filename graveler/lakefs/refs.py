@@ -139,9 +139,6 @@ def _ordered(commits: Mapping[str, LakefsCommit], heads: Iterable[str]) -> dict[
     """Return the commits that the heads reach, parents before children.
 
     There is no cycle, because the id of each commit covers the ids of its parents.
-
-    Raises:
-        CorruptionError: A parent is missing.
     """
     done: dict[str, LakefsCommit] = {}
     todo = list(dict.fromkeys(heads))[::-1]

@@ -29,8 +29,6 @@ class ImportState:
         metaranges: lakeFS id to the hex id of graveler's metarange.
 
     Args:
-        kv: The key-value store.
-        uid: The repository.
         source: Texts that identify the namespace and the options.
     """
 

@@ -42,10 +42,6 @@ class Trees:
         missing: Metarange to the error of its missing file.
 
     Args:
-        stores: The repository.
-        namespace: The files of lakeFS.
-        maker: Makes the entries.
-        state: The earlier conversions.
         skip_odd_paths: Omit entries with paths that graveler does not allow.
         expire_missing: Record metaranges with missing files in `missing`, and continue.
     """

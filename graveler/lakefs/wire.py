@@ -75,9 +75,6 @@ class Message:
     Args:
         raw: The bytes of the message.
         what: The name of the message in errors.
-
-    Raises:
-        WireError: The bytes are not a message.
     """
 
     __slots__ = ("_fields", "what")

@@ -45,7 +45,6 @@ def storage_id(uid: str, *, old: bool = False) -> str:
     """Return the id of the storage that a repository begins.
 
     Args:
-        uid: The id of the repository.
         old: Whether version 0.2 began it. Its first files then have addresses without the id.
     """
     return f"{_OLD if old else 's'}{uid[-16:]}"
@@ -100,11 +99,7 @@ def linked_root(place: str) -> str:
 
 
 class AddressBook:
-    """Normalizes addresses, and remembers the folders that it has resolved.
-
-    Args:
-        root: URI of the repository's own storage.
-    """
+    """Normalizes addresses, and remembers the folders that it has resolved."""
 
     def __init__(self, root: str) -> None:
         self._folders: dict[str, str] = {}
@@ -113,12 +108,7 @@ class AddressBook:
         self.root = self.place(root)
 
     def stored_form(self, address: str) -> str:
-        """Return the key of an own file, or the URI of another file.
-
-        Raises:
-            InvalidInputError: The address names no file, or an own file in an unusual spelling.
-                The message has the spelling to use.
-        """
+        """Return the key of an own file, or the URI of another file."""
         if not address:
             raise InvalidInputError("address '': give a full URI, or a key below data/")
         if "://" not in address and not address.startswith(("/", "file:")):

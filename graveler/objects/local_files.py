@@ -136,11 +136,7 @@ class _OpenFolder:
 
 
 class DurableFolders:
-    """Folders below a root, and which of them are known to have durable names.
-
-    Args:
-        root: The folder above all of them.
-    """
+    """Folders below a root, and which of them are known to have durable names."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

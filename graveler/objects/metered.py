@@ -23,7 +23,6 @@ class MeteredObjects(ObjectStore):
     The bytes of an open object are counted when its stream is closed.
 
     Args:
-        store: The driver.
         driver: The name of the driver: ``s3``, ``file`` or ``memory``.
     """
 

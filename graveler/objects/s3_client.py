@@ -49,10 +49,6 @@ class S3Settings:
 
     Attributes:
         endpoint_url: A store other than AWS: ``http://127.0.0.1:9000``.
-        region: Name of the region.
-        access_key: Id of the key.
-        secret_key: The secret key.
-        session_token: The session token of temporary credentials.
         role_arn: A role to assume, with these keys or those of the usual AWS settings. Its
             temporary credentials are renewed before they expire.
         external_id: The external id, if the role requires one.
@@ -81,11 +77,7 @@ class S3Settings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Return the settings of the options of :func:`graveler.objects.open_store`.
-
-        Raises:
-            InvalidInputError: An option is unknown, or `path_style` is neither true nor false.
-        """
+        """Return the settings of the options of :func:`graveler.objects.open_store`."""
         known = [option.name for option in fields(cls)]
         if unknown := sorted(set(options) - set(known)):
             raise InvalidInputError(f"S3 has no options {unknown}: give some of {known}")
@@ -141,8 +133,6 @@ class S3Client:
     """Calls for one bucket. Threads share the client. A forked child gets its own connections.
 
     Args:
-        bucket: The name of the bucket.
-        settings: Endpoint and credentials.
         silence_s: Maximum seconds of silence on a connection.
 
     Attributes:

@@ -56,10 +56,7 @@ class Writer:
     object at the key, the metadata shows whether this write stored it.
 
     Attributes:
-        client: The client of the bucket.
-        retrier: Repeats requests.
         uri: The URI of the object, for messages.
-        name: The full key in the bucket.
         write_id: An id that is unique to this write.
         condition: ``IfNoneMatch`` or ``IfMatch``, or nothing.
     """

@@ -58,9 +58,6 @@ def check_declared(checksum: str) -> None:
 
     Args:
         checksum: ``algorithm:hex``, or "" for none.
-
-    Raises:
-        InvalidInputError: The checksum has another form, an unknown algorithm or a wrong length.
     """
     if not checksum:
         return
@@ -85,12 +82,8 @@ class Verifier:
     it again. Any number of threads may add bytes.
 
     Args:
-        size: The required size of the file.
         checksum: ``algorithm:hex``. With "" or an unknown algorithm only the size is compared.
         refusal: Makes the error for a found and an expected value: ``13 bytes``, ``sha256:…``.
-
-    Attributes:
-        refusal: As given.
     """
 
     def __init__(self, size: int, checksum: str, refusal: Callable[[str, str], Exception]) -> None:
@@ -108,11 +101,7 @@ class Verifier:
         self._over = True
 
     def feed(self, start: int, piece: bytes | memoryview) -> None:
-        """Add the bytes at `start`. An empty piece means that the file ends there.
-
-        Raises:
-            Exception: The refusal, when all bytes are read and are wrong, and in every later call.
-        """
+        """Add the bytes at `start`. An empty piece means that the file ends there."""
         with self._lock:
             if self._error is not None:
                 raise self._error

@@ -28,8 +28,6 @@ class Candidacy(ABC, Generic[R]):
     """A commit that is to land on a branch.
 
     Args:
-        stores: The repository.
-        into: The branch.
         gates: The publisher's gates; those that the branch requires are added.
         what: Its name in errors: ``run 'hour 05'``.
 
@@ -69,7 +67,6 @@ class Candidacy(ABC, Generic[R]):
         """Return the candidate on the branch's head; None if there is nothing to land.
 
         Args:
-            tip: The branch.
             earlier: A candidate for an earlier head; unchanged parts of it are reused.
         """
 
@@ -120,13 +117,8 @@ def land(stores: Stores, what: str, begin: Callable[[], Candidacy[R] | R]) -> R:
     """Land a candidate and return the result, with a new attempt after each lost race.
 
     Args:
-        stores: The repository.
         what: Name of the candidate in errors: ``run 'hour 05'``.
         begin: Returns the candidacy of an attempt, or a result if there is nothing to land.
-
-    Raises:
-        GateFailedError: A gate refuses; the branch did not move.
-        ThrottledError: 200 races were lost in a row.
     """
     earlier: Commit | None = None
 
@@ -147,7 +139,6 @@ def _attempt(
     """Attempt once to land a candidate.
 
     Args:
-        work: The candidacy.
         number: Number of earlier attempts that were lost.
         earlier: The candidate of the last attempt.
 

@@ -36,8 +36,6 @@ class CommitSpec:
     """The message, metadata and committer of a commit.
 
     Attributes:
-        message: Free text.
-        metadata: Its metadata, including graveler's own.
         committer: Name; "" stands for the user of the process.
     """
 
@@ -51,9 +49,7 @@ class Tip:
     """A branch as one try reads it.
 
     Attributes:
-        record: Its record.
         predicate: The condition of a write that replaces exactly this version of the record.
-        head: The commit that the record names.
         rules: The protection rules of the same moment; None if they were not read.
     """
 
@@ -99,24 +95,13 @@ def look(stores: Stores, name: str, *, fence: str = "", rules: bool = False) -> 
     """Return the present state of a branch.
 
     Args:
-        stores: The repository.
-        name: The branch.
-        fence: The fence that the caller holds.
         rules: Read the protection rules of the same moment.
-
-    Raises:
-        RefNotFoundError: No such branch.
-        FencedError: A writer that holds `fence` may not write to the branch.
     """
     return tip_of(stores, stores.refs.look(name, rules=rules), fence=fence)
 
 
 def tip_of(stores: Stores, seen: Look, *, fence: str = "") -> Tip:
-    """Return the state of a branch that was read with other records.
-
-    Raises:
-        FencedError: A writer that holds `fence` may not write to the branch.
-    """
+    """Return the state of a branch that was read with other records."""
     check_fence(seen.record, fence)
     head = stores.refs.commits.get(seen.record.commit_id)
     return Tip(seen.record, seen.predicate, head, seen.rules)
@@ -135,11 +120,7 @@ def make_commit(
     """Store a commit record and return the commit; no branch moves.
 
     Args:
-        stores: The repository.
-        tree: Metarange id.
         parents: The head that it is built on first.
-        spec: Its message, metadata and committer.
-        tokens: Staging tokens whose writes it has.
         same_records: Whether the tree has the records of the first parent in other ranges.
         claims: Metarange id of its claims. None for those of its parents.
     """
@@ -185,10 +166,6 @@ def merge_claims(
     """Return the claims `dest` with the changes from `base` to `source`.
 
     Args:
-        stores: The repository.
-        base: Metarange id, or all best bases.
-        source: Metarange id.
-        dest: Metarange id.
         returns: Whether the source's claims are older than those of the destination.
     """
 
@@ -219,11 +196,8 @@ def claims_after(
     """Return the claims of a commit that makes `tree` from the head of a branch.
 
     Args:
-        stores: The repository.
         by: The branch, which is the writer; the fence of the run that owns it, or "" for a user's
             branch; the spec of the commit, whose metadata names the step.
-        head: Its head.
-        tree: Metarange id of the files.
         equal: Paths that were written, in key order; those that `tree` has unchanged are claimed, too.
     """
     claims, (name, fence, spec) = claims_of(head), by
@@ -242,11 +216,7 @@ def claims_after(
 
 
 def keep_head(stores: Stores, record: BranchRecord, predicate: Predicate) -> None:
-    """Write a branch's record with other sealed tokens and the same head, from within a build.
-
-    Raises:
-        LookAgain: The branch has moved, or the reply was lost.
-    """
+    """Write a branch's record with other sealed tokens and the same head, from within a build."""
     try:
         stores.refs.branches.replace(record, predicate)
     except (PreconditionFailedError, OutcomeUnknownError):
@@ -274,10 +244,7 @@ def land(
     """Move a branch to the record that `build` makes from its head.
 
     Args:
-        stores: The repository.
-        name: The branch.
         action: Its name in the log of moves and for gates: ``merge``, ``revert``, …
-        build: Makes the new record.
         fence: The fence of the run that owns the branch; "" for a user's branch.
         guard: The action that protection rules may forbid. With one, the gates that the branch
             requires judge the commit; a branch of a run is judged when it is published.
@@ -287,12 +254,6 @@ def land(
             needed if the commit may have been the head before.
         first: The branch for the first try, if the caller has just read or written it. It has the
             rules if there is a `guard`.
-
-    Raises:
-        ProtectedBranchError: A rule forbids it.
-        FencedError: A newer attempt of the run owns the branch, or a run does and `fence` is empty.
-        GateFailedError: A gate that the branch requires refuses; the branch did not move.
-        ThrottledError: 200 races were lost in a row.
     """
     guarded = bool(guard) or requires is not None
     refs = stores.refs

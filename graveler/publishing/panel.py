@@ -57,11 +57,7 @@ class RequiredGates:
         return tuple(required)
 
     def require(self, pattern: str, gates: Iterable[NamedGate]) -> None:
-        """Let the branches that match a pattern require these gates and no others.
-
-        Raises:
-            InvalidInputError: No gate is given, or two have the same name.
-        """
+        """Let the branches that match a pattern require these gates and no others."""
         chosen = list(gates)
         if not pattern or not chosen:
             raise InvalidInputError(
@@ -135,7 +131,6 @@ class Panel:
     """The gates that judge candidates for a branch.
 
     Attributes:
-        stores: The repository, which stores the verdicts.
         gates: The publisher's gates, then those that the branch requires.
     """
 
@@ -153,9 +148,6 @@ class Panel:
         """Return the panel for a branch: the given gates and the required ones, each once.
 
         Args:
-            stores: The repository.
-            branch: The branch.
-            given: The gates of the publisher.
             rules: The required gates that were read with the branch; None for the present ones.
         """
         first = list(given)
@@ -275,7 +267,6 @@ def refuse(what: str, verdicts: tuple[Verdict, ...]) -> None:
 
     Args:
         what: Name of the judged candidate in the message: ``run 'hour 05'``.
-        verdicts: The verdicts of all gates.
     """
     refusals = [verdict for verdict in verdicts if verdict.refuses]
     if refusals:
@@ -284,17 +275,6 @@ def refuse(what: str, verdicts: tuple[Verdict, ...]) -> None:
 
 
 def enforce(stores: Stores, action: str, branch: str, commit: Commit, head: Commit) -> None:
-    """Run the gates that a branch requires, before an operation moves it.
-
-    Args:
-        stores: The repository.
-        action: The operation.
-        branch: The branch.
-        commit: Its new head.
-        head: Its present head.
-
-    Raises:
-        GateFailedError: A gate refuses; the branch must not move.
-    """
+    """Run the gates that a branch requires, before an operation moves it."""
     candidate = Candidate(stores, commit, target=head, into=branch, action=action)
     refuse(f"{action} into {branch!r}", Panel.of(stores, branch).judge(candidate))

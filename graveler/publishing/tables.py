@@ -87,9 +87,6 @@ class Watch:
         """Return the tables that a commit writes, after a comparison with its head.
 
         The entries of a table are read only if none of the first ones keeps the same.
-
-        Raises:
-            SchemaChangedError: A table would become unreadable.
         """
         found: dict[str, set[str]] = {}
         for folder, kept in self._kept.items():
@@ -128,16 +125,8 @@ def check_merged(
     """Compare the tables that both sides of a merge have changed.
 
     Args:
-        stores: The repository.
-        base: Metarange id of the merge base.
-        source: The merged commit.
         dest: The head that it is merged into.
-        tree: Metarange id of the result.
         settled: Whether a strategy decides about conflicts.
-
-    Raises:
-        SchemaChangedError: A table would become unreadable.
-        MergeConflictError: The source overwrites a folder in which the destination has changed files.
     """
     if tree in (source.metarange, dest.metarange):
         return
@@ -226,16 +215,10 @@ def check_picked(
     """Return the tables that a commit has written, after a comparison with the head it is picked onto.
 
     Args:
-        stores: The repository.
         base: The parent with which the commit is compared; for a revert, the commit.
         source: The commit; for a revert, the parent.
         dest: The head that it is picked onto.
-        tree: Metarange id of the result.
         settled: Whether a strategy decides about conflicts.
-
-    Raises:
-        SchemaChangedError: A table would become unreadable.
-        MergeConflictError: The commit overwrites a folder in which the head has other files.
     """
     named = tables_outside(stores, source, base)
     if not settled:
@@ -323,9 +306,6 @@ def _footers(
     """Return what some of the files of other programs have.
 
     Args:
-        stores: The repository.
-        folder: The table.
-        entries: The files.
         types: The types of its partition columns; a value in a path that is of no such type is text.
     """
 

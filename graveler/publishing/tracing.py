@@ -11,11 +11,7 @@ from graveler.telemetry import GATES, Attributes, report, span
 
 
 class Traced:
-    """An operation in progress.
-
-    Attributes:
-        note: Adds attributes to its span.
-    """
+    """An operation in progress."""
 
     def __init__(self, note: Callable[[Attributes], object]) -> None:
         self.note = note
@@ -24,7 +20,6 @@ class Traced:
         """Note the result of the operation.
 
         Args:
-            commit: The head of the branch.
             landed: Whether the operation made it.
         """
         result = "landed" if landed else "unchanged"
@@ -39,8 +34,6 @@ def traced(stores: Stores, name: str, attributes: Attributes) -> Iterator[Traced
     threads that work on the same repository object, but not ranges that gates read.
 
     Args:
-        stores: The repository.
-        name: One of `graveler.telemetry.SPANS`.
         attributes: Further attributes: the branch, and the run if there is one.
     """
     stats = stores.ranges.stats

@@ -70,14 +70,8 @@ def trace(
     """Yield the commits, from `start` back, that changed a path or paths below a prefix.
 
     Args:
-        stores: The repository.
-        start: Where to begin.
         path: An exact path. Give `path` or `prefix`.
-        prefix: The start of the paths.
         first_parent: Follow only first parents. A merge then counts with all its changes.
-
-    Raises:
-        ExpiredError: Garbage collection has removed a tree that must be compared.
     """
     key = path_key(path or prefix)
     tracer = _Tracer(stores, key, exact=bool(path), first_parent=first_parent)
@@ -91,8 +85,6 @@ def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[b
     2,000 commits away, or garbage collection has removed its tree.
 
     Args:
-        stores: The repository.
-        start: Where to begin.
         keys: The keys in ascending order.
     """
     changes: dict[bytes, Commit] = {}

@@ -53,7 +53,6 @@ class Source:
         folder: The start of the paths, with a slash at its end, or "" for the whole tree.
         snapshot: One version of the tree below the folder.
         get: Returns the bytes of an entry's file.
-        open: Opens an entry's file.
     """
 
     name: str
@@ -88,14 +87,6 @@ def download(
     """Write the files below a folder of a tree that differ from those of a local folder.
 
     The lake's own files are never written or deleted.
-
-    Raises:
-        ObjectNotFoundError: The folder is empty, or an object is missing from the store.
-        CorruptionError: A file differs from its entry. The others are written.
-        PermissionDeniedError: A linked file is in no declared place, or is a symbolic link. The
-            others are written.
-        InvalidInputError: A file cannot be written. The others are written.
-        StorageFullError: The disk is full.
     """
     if root.exists() and not root.is_dir():
         raise InvalidInputError(f"{str(root)!r} is no folder")
@@ -215,8 +206,6 @@ class _Mirror:
     """Deletes local files and folders that block the place of a file and are not in the tree.
 
     Args:
-        root: The local folder.
-        scan: The tree.
         start: Key of the folder in the tree.
         exclude: Names that are not deleted.
         own: The lake's own files, which are not deleted.

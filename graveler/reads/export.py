@@ -29,12 +29,9 @@ class Export:
     """The description of an export.
 
     Attributes:
-        repository: Name of the repository.
-        commit: Id of the commit.
         prefix: Folder of the tree, with a slash at its end, or "" for the whole tree.
         since: The commit whose files the target had before, or "" for a full export.
         files: Number of copied files.
-        bytes: Size of the copied files.
         deleted: Number of deleted files.
     """
 
@@ -48,11 +45,7 @@ class Export:
 
 
 def destination(stores: Stores, place: str | Path) -> ObjectStore:
-    """Return the store of a folder or bucket prefix, the target of an export.
-
-    Raises:
-        InvalidInputError: The place is invalid, or overlaps the storage of a repository of the lake.
-    """
+    """Return the store of a folder or bucket prefix, the target of an export."""
     named = str(place) if "://" in str(place) else str(expand_home(place).absolute())
     uri = AddressBook(stores.storage).place(named)
     for name, root in ((stores.name, stores.storage), *stores.neighbours()):
@@ -68,13 +61,7 @@ def destination(stores: Stores, place: str | Path) -> ObjectStore:
 
 
 def begin(target: ObjectStore, export: Export) -> None:
-    """Remove the record of an earlier export, because files will be missing from now on.
-
-    Raises:
-        StateError: The export needs the files of `export.since`, and the record is missing or of
-            another commit or folder.
-        CorruptionError: The record cannot be read.
-    """
+    """Remove the record of an earlier export, because files will be missing from now on."""
     if export.since:
         _check_there(target, export)
     target.put(BEGUN, _encoded(export))
@@ -136,8 +123,6 @@ class Copier:
     """Copies and deletes files. It can be sent to another process.
 
     Attributes:
-        files: Where the files are.
-        target: Where the copies go.
         prefix: The start of the paths, which is removed from names at the target.
     """
 
@@ -146,13 +131,7 @@ class Copier:
     prefix: str
 
     def copy(self, entry: Entry) -> None:
-        """Copy a file. Its size, version and checksum are verified.
-
-        Raises:
-            CorruptionError: The file differs from its entry. It is not copied.
-            ObjectNotFoundError: The file is missing.
-            InvalidInputError: The target cannot have a file with this name.
-        """
+        """Copy a file. Its size, version and checksum are verified."""
         key = self._key(entry.path)
         if entry.size <= PIECE_BYTES:  # one request
             self.target.put(key, read_entry(self.files, entry))

@@ -28,13 +28,7 @@ _T = TypeVar("_T")
 
 
 def read_entry(stores: FilePlaces, entry: Entry) -> bytes:
-    """Return the bytes of an entry's file. Size, version and checksum are verified.
-
-    Raises:
-        CorruptionError: The file differs from its entry.
-        ExpiredError: The file is missing, because the tree of the entry's commit was removed.
-        ObjectNotFoundError: The file is missing.
-    """
+    """Return the bytes of an entry's file. Size, version and checksum are verified."""
     content = _read(stores, entry, lambda store, key, expected: store.get(key, expected))
     verifier_of(stores, entry).feed(0, content)
     return content
@@ -65,13 +59,8 @@ def download(
     """Write an entry's file to a local file, which is replaced atomically.
 
     Args:
-        stores: Where the file is.
-        entry: The entry.
         target: The local file. An existing file is replaced. A device or a pipe is written to.
         progress: Called with the size of each piece.
-
-    Raises:
-        InvalidInputError: The local file is one of the lake's own.
     """
     place = Path(os.path.realpath(target))  # a link stays, and its target is replaced
     lake_files(stores).check(place)

@@ -49,7 +49,6 @@ class LocalFile(NamedTuple):
 
     Attributes:
         name: The path relative to the folder, with slashes.
-        path: The file.
     """
 
     name: str
@@ -101,12 +100,8 @@ def walk(
     may be missing or included. Pipes, sockets and devices are omitted, unless links are listed.
 
     Args:
-        root: The folder.
-        links: How to handle symbolic links.
-        exclude: The excluded names.
         fault: Called with a name and a reason for each link or folder that cannot be walked: a
             broken link, a link to a folder above it, a link to what is kept, or an unreadable folder.
-        start: The prefix of all names.
         own: The lake's own files. A link to one, into one or above one is not followed.
     """
     follow = links is Links.FOLLOW
@@ -172,7 +167,6 @@ class OwnFiles:
 
     Args:
         lake: The folder or the file of its settings.
-        places: Their paths.
     """
 
     def __init__(self, lake: Path, places: Iterable[Path]) -> None:
@@ -200,10 +194,6 @@ class OwnFiles:
 
         Args:
             target: The file. If it is a link, the link itself is meant.
-
-        Raises:
-            InvalidInputError: It is one of them, is in one of them, or is beside one of them by its
-                name, as ``kv.sqlite3-wal``.
         """
         if target.parent not in self._near:
             if len(self._near) >= _MOST_KNOWN:
@@ -232,10 +222,6 @@ class OwnFiles:
 
         Args:
             folder: The folder to upload, or the folder of a mirror.
-            exclude: The excluded names of the folder.
-
-        Raises:
-            InvalidInputError: The folder contains the lake's files and does not exclude them.
         """
         root = self.real(folder)
         for place in (self._lake, *self._places):
@@ -306,13 +292,7 @@ class Place:
         self._known: set[str] = set()
 
     def of(self, name: str) -> Path:
-        """Return the path for a file, and create the folders above it.
-
-        Raises:
-            InvalidInputError: The name leads out of the folder, by its parts or by a link, or to a
-                file of the lake's own.
-            OSError: A folder cannot be created.
-        """
+        """Return the path for a file, and create the folders above it."""
         check_path(name)
         if self._own is not None:
             self._own.check(self.root / name)
@@ -355,11 +335,7 @@ def remove_parts(folder: Path) -> None:
 
 
 def descriptor_of(place: Path) -> int | None:
-    """Return the descriptor of this process that a path names, as /dev/stdout does, or None.
-
-    Raises:
-        InvalidInputError: It is a descriptor of another process.
-    """
+    """Return the descriptor of this process that a path names, as /dev/stdout does, or None."""
     for _ in range(_MOST_LINKS):
         if not place.is_symlink():
             break

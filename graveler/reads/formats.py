@@ -23,22 +23,14 @@ _REFUSED: Mapping[str, str] = {
 
 
 def check_format(path: str, format: str) -> None:
-    """Refuse a table format, in which a table is more than its files.
-
-    Raises:
-        InvalidInputError: It is a table format; the message says what to do.
-    """
+    """Refuse a table format, in which a table is more than its files."""
     reason = _REFUSED.get(format.lower())
     if reason is not None:
         raise InvalidInputError(f"{path!r}: format {format!r}: {reason}")
 
 
 def refuse_delta(folder: str) -> None:
-    """Refuse to read the files of a Delta table as the table.
-
-    Raises:
-        InvalidInputError: Always.
-    """
+    """Refuse to read the files of a Delta table as the table."""
     raise InvalidInputError(
         f"{folder!r} is a Delta table, and some of its files may hold rows that were replaced: {_GATEWAY}"
     )

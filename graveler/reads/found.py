@@ -14,7 +14,6 @@ class FoundEntries(Sequence[Entry | None]):
     """The entry of each key, or None if there is no entry. Each access decodes it again.
 
     Args:
-        keys: The keys.
         rows: The joined key and value record of each key, or None if there is no entry.
     """
 

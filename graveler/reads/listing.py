@@ -66,12 +66,7 @@ def within(prefix: bytes, items: Iterator[tuple[bytes, bytes]]) -> Iterator[tupl
 def overlay(
     staged: Iterator[tuple[bytes, bytes]], committed: Iterator[tuple[bytes, bytes]]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (key, value record) of `committed` with `staged` writes and deletions applied.
-
-    Args:
-        staged: (key, staged write), ascending.
-        committed: (key, value record), ascending.
-    """
+    """Yield (key, value record) of `committed` with `staged` writes and deletions applied."""
     below = next(committed, None)
     for key, write in staged:
         while below is not None and below[0] < key:
@@ -105,8 +100,6 @@ def list_entries(
     """Yield entries whose path starts with `prefix`, in byte order.
 
     Args:
-        scan: The tree below `prefix`.
-        prefix: The start of the paths.
         after: The path after which the listing starts.
         delimiter: Fold paths that contain it after `prefix` into one :class:`Prefix` each.
     """

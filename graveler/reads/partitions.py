@@ -60,9 +60,6 @@ def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
 
     Args:
         files: The paths of the files relative to the table.
-
-    Raises:
-        InvalidInputError: The files are not all partitioned by the same columns.
     """
     columns = {tuple(name for name, _ in folder_values(file)): file for file in files}
     if len(columns) > 1:
@@ -77,9 +74,6 @@ def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Ent
     """Return the entries of a table's files in one version, by their paths below the table.
 
     A path without a slash at its end names a file if there is one, else a folder.
-
-    Raises:
-        InvalidInputError: It is a Delta table, or one is below it.
     """
     if path and not path.endswith("/"):
         with suppress(ObjectNotFoundError):

@@ -34,10 +34,6 @@ def wanted_entries(
     """Return the entries of paths, or the given entries.
 
     All paths are looked up together. Entries are taken one by one.
-
-    Raises:
-        ObjectNotFoundError: Some paths do not exist. The message names them.
-        InvalidInputError: Paths and entries are mixed, or an item is neither.
     """
     kinds: tuple[type[Any], ...] = (str, PurePath, Entry)
     items: Iterator[PathText | Entry] = each(wanted, "paths", kinds, "paths, or entries")

@@ -106,11 +106,7 @@ def text_partitions(files: Sequence[tuple[str, Entry]]) -> frozenset[str]:
 
 
 def date_of(value: str) -> date:
-    """Return the date that Spark's cast of a text gives.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return the date that Spark's cast of a text gives."""
     parts = _DATE.fullmatch(value)
     if parts is None:
         raise ValueError(f"{value!r} is not a date")
@@ -155,11 +151,7 @@ def value_of(value: str | None, kind: str) -> object:
 
 
 def number_of(value: str) -> Decimal:
-    """Return the number that Spark's cast of a text gives.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Return the number that Spark's cast of a text gives."""
     if NUMBER.fullmatch(value) is None:
         raise ValueError(f"{value!r} is not a number")
     return Decimal(value)
@@ -191,7 +183,6 @@ def merge_fields(versions: Iterable[Iterable[Field]], of: str = "") -> tuple[lis
     Structs are merged by field, and numbers are widened to a type in which Spark reads both.
 
     Args:
-        versions: The columns of each version.
         of: The column whose fields these are, with a dot at its end, or "".
     """
     found: dict[str, Field] = {}

@@ -37,9 +37,7 @@ class Finding(NamedTuple):
 
     Attributes:
         holder: Id of the range, or name of the branch with the staged write.
-        kind: `RANGE` or `OBJECT`.
         id: The hex id of the range, or the URI of the object.
-        message: The description of the problem.
         paths: The paths that need the object, or the first and the last path of the range.
     """
 
@@ -81,9 +79,7 @@ def check_range(
     """Yield the problems of a range and of the objects of its entries.
 
     Args:
-        ranges: Where the range is.
         info: The record of the range in a metarange.
-        uri: Returns the URI of an address.
         faults: Checks the objects. None: objects are not checked.
     """
     ends = (shown(info.min_key), shown(info.max_key))
@@ -148,9 +144,6 @@ def fault_of(
     """Return a description of the fault of an entry's object, or "", and the number of bytes read.
 
     Args:
-        files: Where the object is.
-        entry: The entry.
-        depth: The depth of the check.
         take: Called with the size of each piece that is read.
     """
     try:

@@ -52,20 +52,10 @@ class Stores:
     """The stores and settings of one repository.
 
     Attributes:
-        name: Repository name.
         uid: An id that is unique to this creation of the repository, part of every partition name.
         storage_id: The id of its storage, which is part of the addresses of new files.
         location: The argument of ``graveler.open`` for the same lake in another process.
         default_branch: The branch with which a new repository starts.
-        kv: Mutable metadata.
-        objects: The repository's own storage.
-        ranges: Committed metadata, in the same storage.
-        staging: Uncommitted entries.
-        refs: Branches, tags, commits.
-        policy: The storage of the splitting policy.
-        clock: Gives the machine's time.
-        store_clock: Gives the time of commits.
-        ids: Gives unique names.
         open_store: Opens the object store of another root, for linked files.
         moving: Announces a move of a ref to the witness, which learns the time of the store.
         neighbours: The other repositories of the lake, each with the root of its storage.
@@ -104,21 +94,13 @@ class Stores:
         return self.objects.root
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
-        """Return the store and the key of an entry's address.
-
-        Raises:
-            PermissionDeniedError: A full URI that lies in no declared place.
-        """
+        """Return the store and the key of an entry's address."""
         if is_own(address):
             return self.objects, address
         return self.locate_foreign(address, self.refs.links.list())
 
     def locate_foreign(self, uri: str, places: Collection[str]) -> tuple[ObjectStore, str]:
-        """Return the store and the key of a file that lies below one of the declared `places`.
-
-        Raises:
-            PermissionDeniedError: The file is in no declared place.
-        """
+        """Return the store and the key of a file that lies below one of the declared `places`."""
         place = place_of(uri, places)
         if place is None:
             raise undeclared(self.name, uri, places)
@@ -142,8 +124,6 @@ class FileStores:
     """The object stores of a repository's files. They can be sent to another process.
 
     Attributes:
-        repository: Name of the repository.
-        objects: Its own storage.
         places: The store of each place to which entries may link.
         changes: The time up to which changes of linked files are accepted, by file or folder.
     """
@@ -168,11 +148,7 @@ class FileStores:
         """Do nothing: what is expired is in the key-value store."""
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
-        """Return the store and the key of an entry's address.
-
-        Raises:
-            PermissionDeniedError: A full URI that lies in no declared place.
-        """
+        """Return the store and the key of an entry's address."""
         if is_own(address):
             return self.objects, address
         place = place_of(address, self.places)

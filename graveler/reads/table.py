@@ -69,11 +69,7 @@ def reader(snapshot: AbstractContextManager[Scan], start: bytes) -> pa.RecordBat
 
 
 def record_batch(run: Run) -> pa.RecordBatch:
-    """Return rows of a tree as a batch of `SCHEMA`.
-
-    Raises:
-        CorruptionError: A value record is not that of an entry.
-    """
+    """Return rows of a tree as a batch of `SCHEMA`."""
     return _Rows(run).batch()
 
 

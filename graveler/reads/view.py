@@ -123,7 +123,6 @@ class View(RefLike):
         """Note that files are read, in a view that records its reads.
 
         Args:
-            places: The starts of their paths.
             files: Whether each place is the path of one file.
             at: Id of the commit if it is not the view's.
         """
@@ -500,12 +499,7 @@ def newest_first(record: BranchRecord) -> list[str]:
 
 
 def settled(stores: Stores, name: str, read: Callable[[BranchRecord], _T]) -> _T:
-    """Return ``read(record)`` for a branch record that was unchanged after the read.
-
-    Raises:
-        RefNotFoundError: The branch does not exist.
-        ThrottledError: The branch moved during each of 100 reads.
-    """
+    """Return ``read(record)`` for a branch record that was unchanged after the read."""
     record = stores.refs.branches.get(name)
     for attempt in range(_ATTEMPTS):
         result = read(record)
@@ -574,14 +568,7 @@ def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> I
     """Return one version of the branch below `prefix`: a commit and its staged writes.
 
     Args:
-        stores: The repository.
-        name: The branch.
         start: The first key that is needed.
-        prefix: The start of the keys.
-
-    Raises:
-        RefNotFoundError: The branch does not exist.
-        ThrottledError: The branch moved during each of 100 copies of the staged writes.
     """
     with Spool() as spool:
 

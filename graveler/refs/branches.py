@@ -103,10 +103,6 @@ class Branches:
     """The branch records of one repository.
 
     Args:
-        kv: The key-value store.
-        partition: The partition of the records.
-        ids: Draws nonces and staging tokens.
-        moves: The log of moves.
         named: Called with an older commit to which a branch was moved, so that it is kept.
     """
 
@@ -169,17 +165,11 @@ class Branches:
 
         Args:
             record: The new record, with the moves of the record that it replaces.
-            predicate: The predicate of the replaced record.
             action: The action that the log records, if the head changes.
             named: Called for an older commit instead of the repository's function.
 
         Returns:
             The written record, and its predicate.
-
-        Raises:
-            PreconditionFailedError: The branch has moved. Nothing was written.
-            OutcomeUnknownError: The reply was lost, and another writer has written since.
-            BackendUnavailableError: No write arrived. Nothing was written.
         """
         refuse_writes(f"branch {record.name!r}")
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
@@ -247,11 +237,7 @@ class Branches:
     def start(
         self, name: str, commit_id: str, *, hidden: bool = False, action: str = "create"
     ) -> BranchRecord:
-        """Write a new user branch at a commit.
-
-        Raises:
-            AlreadyExistsError: The name is taken.
-        """
+        """Write a new user branch at a commit."""
         record = BranchRecord(
             name=name, commit_id=commit_id, staging_token=self._ids.unique(), hidden=hidden
         )
@@ -264,16 +250,7 @@ class Branches:
         action: str = "create",
         named: Callable[[str], None] | None = None,
     ) -> Seen:
-        """Write a new branch.
-
-        Args:
-            record: The record of the branch.
-            action: The action that the log records.
-            named: As for `replace`.
-
-        Raises:
-            AlreadyExistsError: The name is taken.
-        """
+        """Write a new branch."""
         check_branch(record.name)
         births: list[str] = []
         unknown = OutcomeUnknownError(f"branch {record.name!r} may have been made")
@@ -308,12 +285,7 @@ class Branches:
         return any(life.born in births for life in self._moves.lives(name))
 
     def delete(self, record: BranchRecord, predicate: Predicate) -> None:
-        """Remove the branch if its record is still `record`, which has `predicate`.
-
-        Raises:
-            PreconditionFailedError: The branch has moved or is gone. Nothing was removed.
-            OutcomeUnknownError: The reply was lost.
-        """
+        """Remove the branch if its record is still `record`, which has `predicate`."""
         refuse_writes(f"branch {record.name!r}")
         self._moves.deleting(record)
         self._remembered.pop(record.name, None)

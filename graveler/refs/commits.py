@@ -150,11 +150,7 @@ class Commits:
         return parent
 
     def by_prefix(self, prefix: str) -> Commit | None:
-        """Return the only commit whose id starts with `prefix` (4 or more hex digits), or None.
-
-        Raises:
-            InvalidInputError: Several ids start with it.
-        """
+        """Return the only commit whose id starts with `prefix` (4 or more hex digits), or None."""
         if len(prefix) < _SHORTEST_PREFIX:
             return None
         rows = self._kv.scan_below(self._partition, _PREFIX + prefix.encode())
@@ -254,8 +250,6 @@ class ExpiredCommits(RecordStore[str, Expired]):
         has_tree: Whether the storage has the tree of a commit.
 
     Args:
-        kv: The key-value store.
-        uid: The repository.
         has_tree: Returns whether the storage has the tree of a commit. Called only for condemned
             commits: a key-value store that was restored from a backup may lack a sweep.
     """
@@ -293,11 +287,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
         return record
 
     def keep(self, commit_id: str) -> None:
-        """Remove the condemnation of a commit that a ref now names.
-
-        Raises:
-            ExpiredError: The tree is gone already.
-        """
+        """Remove the condemnation of a commit that a ref now names."""
         self.keep_found(commit_id, self.find(commit_id))
 
     def keep_found(self, commit_id: str, stored: tuple[Expired, Predicate] | None) -> None:

@@ -32,10 +32,7 @@ class Header:
     """The header of a dump: its repository.
 
     Attributes:
-        repository: Name of the repository.
         storage: Root URI of its objects, or "" if they are below the lake's storage.
-        default_branch: Its default branch.
-        splitting: The record of its splitting policy.
         storage_id: The id of its storage; "" in a dump of version 0.2.
         settings: The records of other settings by name: links, packing, retention.
     """
@@ -55,7 +52,6 @@ class RefSet:
     Attributes:
         expired: Commits whose trees garbage collection has removed.
         branches: Branch name to its head and whether it is hidden.
-        tags: Tag name to commit id.
         rules: Forbidden actions by branch pattern.
         gates: Required gates by branch pattern.
     """
@@ -72,7 +68,6 @@ class Contents(RefSet):
     """The contents of a dump, except the commits themselves.
 
     Attributes:
-        header: The description of its repository.
         generations: Commit id to generation, for every commit.
         trees: Commit id to metaranges, for the commits that branches and tags name.
     """
@@ -150,15 +145,7 @@ def _lines(refs: Refs, contents: Contents) -> Iterator[dict[str, Any]]:
 
 
 def read_dump(path: Path) -> Contents:
-    """Check a whole file and return its contents. Nothing is written.
-
-    Raises:
-        NotFoundError: The file does not exist.
-        InvalidInputError: The file is not a dump.
-        NewerFormatError: A newer graveler wrote it.
-        OlderFormatError: An older graveler wrote it.
-        CorruptionError: The file is truncated or damaged, or a commit does not match its id.
-    """
+    """Check a whole file and return its contents. Nothing is written."""
     if not path.is_file():
         raise NotFoundError(f"no dump at {path}: there is no such file")
     digest = sha256()

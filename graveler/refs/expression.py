@@ -31,12 +31,7 @@ commit id. Branches and tags keep the trees of their commits, except those that 
 
 
 def resolve(refs: Refs, expression: str) -> Commit:
-    """Return the commit of an expression.
-
-    Raises:
-        InvalidInputError: The expression cannot be read, or a prefix is ambiguous.
-        RefNotFoundError: The expression names no commit.
-    """
+    """Return the commit of an expression."""
     match = _EXPRESSION.fullmatch(expression)
     if match is None:
         raise InvalidInputError(
@@ -56,13 +51,7 @@ def resolve(refs: Refs, expression: str) -> Commit:
 
 
 def resolve_to_read(refs: Refs, expression: str) -> Commit:
-    """Return the commit of an expression, for reading its tree.
-
-    Raises:
-        ExpiredError: Garbage collection has removed its tree.
-        InvalidInputError: The expression cannot be read.
-        RefNotFoundError: The expression names no commit.
-    """
+    """Return the commit of an expression, for reading its tree."""
     commit = resolve(refs, expression)
     if _HISTORY.fullmatch(expression):
         refs.expired.check_readable(commit.id)
@@ -70,13 +59,7 @@ def resolve_to_read(refs: Refs, expression: str) -> Commit:
 
 
 def resolve_to_name(refs: Refs, expression: str) -> Commit:
-    """Return the commit of an expression, for a new ref or for a tree made from its tree.
-
-    Raises:
-        ExpiredError: Garbage collection has condemned or removed its tree.
-        InvalidInputError: The expression cannot be read.
-        RefNotFoundError: The expression names no commit.
-    """
+    """Return the commit of an expression, for a new ref or for a tree made from its tree."""
     commit = resolve(refs, expression)
     refs.expired.check_nameable(commit.id)
     return commit

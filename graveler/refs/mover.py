@@ -43,8 +43,6 @@ def moved(
     """Replace the branch record by ``change(record)`` in one atomic step.
 
     Args:
-        refs: The repository's refs.
-        name: The branch.
         change: Returns the new record for the current one. It runs again after a lost race, so it
             must be safe to repeat. An error that it raises ends the move. If it returns its
             argument, nothing is written.
@@ -57,11 +55,6 @@ def moved(
 
     Returns:
         The written record, and its predicate.
-
-    Raises:
-        RefNotFoundError: The branch does not exist.
-        ThrottledError: 200 races were lost in a row.
-        OutcomeUnknownError: A reply was lost, and it is unknown whether the change landed.
     """
     present = read or (lambda: refs.branches.get_for_update(name))
 
@@ -98,19 +91,12 @@ def advance(
     """Move a branch to a commit, if it matches `predicate`.
 
     Args:
-        refs: The repository's refs.
-        record: The record with the new head.
-        predicate: The predicate of the replaced record.
-        action: The action that the log records.
         landed: Returns, after a lost reply, whether the current record includes the move. None
             means that the commit was made for this move, and no branch had it before.
 
     Returns:
         Whether the branch has the commit. If not, the race was lost and nothing was written.
         After a lost reply, the log or the history decides.
-
-    Raises:
-        RefNotFoundError: A reply was lost, and the branch is gone.
     """
     try:
         refs.branches.replace(record, predicate, action=action)
@@ -137,8 +123,6 @@ def remove(
     """Remove a branch. Its commits stay.
 
     Args:
-        refs: The repository's refs.
-        name: The branch.
         mine: Returns whether a record may be removed. The removal is atomic with this check: a
             branch that another process has changed meanwhile stays.
         must_exist: Raise RefNotFoundError if the branch does not exist.
@@ -146,9 +130,6 @@ def remove(
 
     Returns:
         The staging tokens of the removed branch, or none if the branch stays.
-
-    Raises:
-        ThrottledError: 200 races were lost in a row.
     """
     tokens: tuple[str, ...] = ()
     unsure: str | None = None  # the birth of a branch whose removal got no reply

@@ -47,7 +47,6 @@ class Life:
     """A branch from its creation to its deletion, from its last page.
 
     Attributes:
-        born: Its birth.
         moves: The latest moves, oldest first. The last one is the deletion.
         pages: Number of pages with older moves.
         hidden: Whether listings omitted it.
@@ -118,7 +117,6 @@ class Moves:
         """Yield the deleted branches of a name, latest first. The log is read as needed.
 
         Args:
-            name: The name of the branches.
             but: The birth of the existing branch with that name, which is omitted.
         """
         lives = self._lives(name, but)

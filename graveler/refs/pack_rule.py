@@ -30,12 +30,7 @@ class PackRule:
     branches: tuple[str, ...] = ()
 
     def covers(self, branch: str, default: str) -> bool:
-        """Return whether the rule packs a branch.
-
-        Args:
-            branch: The name of the branch.
-            default: The default branch of the repository.
-        """
+        """Return whether the rule packs a branch."""
         if not self.after:
             return False
         if not self.branches:

@@ -18,7 +18,6 @@ class RefMove:
     """A line of the log: a ref was created or deleted, or a branch moved.
 
     Attributes:
-        ref: Name of the branch or tag.
         kind: ``branch`` or ``tag``.
         position: Number of later lines of the same ref. ``main@{2}`` is the commit to which the
             line at position 2 moved the branch.
@@ -58,7 +57,6 @@ def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
     """Yield the moves of all branches and tags, latest first.
 
     Args:
-        refs: The repository's refs.
         hidden: Include hidden branches, such as those of runs.
     """
     records = {record.name: record for record in refs.branches.list()}
@@ -77,11 +75,7 @@ def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
 
 
 def moves_ago(refs: Refs, name: str, number: int) -> str | None:
-    """Return the commit of the branch `number` moves ago, or None if it was deleted then.
-
-    Raises:
-        RefNotFoundError: The log does not go back that far.
-    """
+    """Return the commit of the branch `number` moves ago, or None if it was deleted then."""
     line = None
     for line in branch_moves(refs, name):
         if line.position == number:
@@ -101,9 +95,6 @@ def as_of(refs: Refs, name: str, when: datetime) -> str:
 
     If clocks jumped, the latest move whose time is not after `when` decides. A commit is made
     before the branch moves to it. The commit's own time stands for that commit.
-
-    Raises:
-        RefNotFoundError: The branch did not exist then, or does not exist now.
     """
     refs.branches.get(name)
     moment = unix_us(when)

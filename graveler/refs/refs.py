@@ -142,11 +142,9 @@ class Look:
     """A branch and the records that decide about its moves, at one moment.
 
     Attributes:
-        record: The branch's record.
         predicate: The predicate for replacing exactly this version of the record.
         rules: The protection rules, or None if they were not read.
         epoch: The epoch of sweeps, or None if it was not read.
-        also: The versions at the other places.
     """
 
     record: BranchRecord
@@ -171,10 +169,6 @@ class Refs:
     """Branches, tags, commits and the protection rules of one repository.
 
     Args:
-        kv: The key-value store.
-        uid: The repository.
-        clock: Gives the time.
-        ids: Gives unique names.
         has_tree: Returns whether the storage has a tree, given its id as hex. None: every tree
             counts as stored.
     """
@@ -217,15 +211,6 @@ class Refs:
         All are read at one moment. A branch must never be read after its rules: a change of
         required gates rewrites the record of each matching branch. A move that the gates did not
         judge then loses its compare-and-set.
-
-        Args:
-            branch: The branch.
-            *also: Other places.
-            rules: Read the protection rules.
-            epoch: Read the epoch of sweeps.
-
-        Raises:
-            RefNotFoundError: The branch does not exist.
         """
         places = [self.branches.place(branch)]
         if rules:

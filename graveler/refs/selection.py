@@ -16,8 +16,6 @@ class Selection:
     Attributes:
         metadata: Pairs of the metadata. A commit has all of them.
         run: Key of the run that made or published a commit.
-        committer: Name of the committer.
-        since: The earliest time of a commit.
         until: The time before which a commit was made.
     """
 

@@ -55,10 +55,7 @@ class Settings:
     """The settings of one repository.
 
     Args:
-        kv: The key-value store.
-        uid: The ID of the repository.
         clock: Measures the pauses after lost races.
-        ids: Generates nonces and jitter.
     """
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
@@ -80,12 +77,7 @@ class Settings:
         """Replace the value with ``change(value)``, and return it.
 
         Args:
-            setting: The setting.
             change: Returns the new value. It must be repeatable: a lost race runs it again.
-
-        Raises:
-            ReadOnlyError: The call comes from a gate.
-            ThrottledError: 200 races were lost in a row.
         """
         refuse_writes(setting.what)
         record: RecordStore[bytes, S] = RecordStore(
@@ -184,11 +176,7 @@ class Protection:
 
 
 def check_actions(actions: Iterable[str]) -> tuple[str, ...]:
-    """Return the actions in the order of `ACTIONS`, without duplicates.
-
-    Raises:
-        InvalidInputError: An action is unknown, or `actions` is empty.
-    """
+    """Return the actions in the order of `ACTIONS`, without duplicates."""
     given = {actions} if isinstance(actions, str) else set(actions)
     if not given or given - set(ACTIONS):
         raise InvalidInputError(f"protection of {sorted(given)}: give some of {', '.join(ACTIONS)}")

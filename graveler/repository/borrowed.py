@@ -47,8 +47,6 @@ class Row(NamedTuple):
     """A staged write.
 
     Attributes:
-        key: The key of its path.
-        value: Its staged form.
         borrowed: The key of the borrowed bytes in the repository's storage, or "".
         epoch: Number of the epoch under which these bytes were looked up.
     """
@@ -86,14 +84,9 @@ def confirm(
     The rows must be visible to surveys from before this call until a branch names their bytes.
 
     Args:
-        stores: The repository.
         tokens: The tokens under which the rows are staged.
         rows: Staged writes, including those that borrow nothing.
         now: The epoch, read after the rows were staged. None: this function reads it.
-
-    Raises:
-        ExpiredError: A sweep has deleted some of the bytes before they were confirmed. The next
-            commit commits the other rows.
     """
     borrowed = [row for row in rows if row.borrowed]
     lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed}, now)
@@ -119,11 +112,7 @@ class Hold:
         self.token = ""
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Stage rows under the token.
-
-        Raises:
-            ExpiredError: A sweep has deleted some of the bytes that they borrow.
-        """
+        """Stage rows under the token."""
         self.token = self.token or HOLD + self._stores.ids.unique()
         self._stores.staging.set_many(self.token, [(row.key, row.value) for row in rows])
         confirm(self._stores, [self.token], rows)
@@ -158,7 +147,6 @@ def _lost(stores: Stores, keys: Mapping[str, int], seen: Epoch | None = None) ->
     """Return the keys that sweeps have deleted, or will delete although rows name them.
 
     Args:
-        stores: The repository.
         keys: Objects that rows visible to surveys name, each with the number of an epoch under
             which it was looked up and existed.
         seen: The epoch after the rows were staged. None: this function reads it.

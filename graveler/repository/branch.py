@@ -603,11 +603,7 @@ class Branch(View, BranchLike):
 def commit_spec(
     branch: Branch, message: str, metadata: Mapping[str, str] | None, committer: str
 ) -> CommitSpec:
-    """Return the spec of a commit: the caller's message and metadata, and the branch's metadata.
-
-    Raises:
-        InvalidInputError: The message is empty or too long, or the metadata has a reserved name.
-    """
+    """Return the spec of a commit: the caller's message and metadata, and the branch's metadata."""
     message = text(message, "message", most=MESSAGE_BYTES)
     committer = text(committer, "committer", empty=True, most=COMMITTER_BYTES)
     pairs = check_caller_pairs("commit", metadata)

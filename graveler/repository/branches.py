@@ -27,13 +27,7 @@ _UNDO = "undo"
 def create_branch(
     stores: Stores, name: str, source: str, *, exist_ok: bool, hidden: bool = False
 ) -> BranchRecord:
-    """Create a branch at the commit of `source`. This is one write, and nothing is copied.
-
-    Raises:
-        AlreadyExistsError: The name is taken, and `exist_ok` is not set.
-        InvalidInputError: The name is invalid, or reserved for the branch of a run.
-        GateFailedError: A gate that branches with this name require refuses the content.
-    """
+    """Create a branch at the commit of `source`. This is one write, and nothing is copied."""
     check_users_branch(name)
     rules_at = stores.refs.settings.place(PROTECTION)
     head, (found,) = resolve_beside(stores.refs, source, rules_at)
@@ -58,14 +52,7 @@ def first_base(stores: Stores, head: Commit) -> Commit:
 
 
 def delete_branch(stores: Stores, name: str) -> None:
-    """Remove a branch and its staged writes. Its commits stay.
-
-    Raises:
-        RefNotFoundError: The branch does not exist.
-        InvalidInputError: The branch is the repository's default branch.
-        FencedError: The branch belongs to a run. Abandon the run instead.
-        ProtectedBranchError: The branch may not be deleted.
-    """
+    """Remove a branch and its staged writes. Its commits stay."""
     if name == stores.default_branch:
         raise InvalidInputError(f"branch {name!r} is the default branch: it cannot be deleted")
 
@@ -109,15 +96,7 @@ def reset_hard(stores: Stores, name: str, to: str) -> Commit:
     writer that checks the branch after it repeats its write.
 
     Args:
-        stores: The repository.
-        name: The branch.
         to: A ref expression, resolved against the state of the branch at the time of the move.
-
-    Raises:
-        ProtectedBranchError: The branch accepts no reset.
-        FencedError: The branch belongs to a run.
-        RunStateError: The commit is work of a run that was not published.
-        GateFailedError: A gate that the branch requires refuses. The branch did not move.
     """
     token = ""
     latest: Move | None = None
@@ -161,13 +140,6 @@ def undo(stores: Stores, name: str, to: int) -> Commit:
     the next undo reverses it.
 
     Staged writes stay staged. Staged writes of a deleted branch are lost.
-
-    Raises:
-        RefNotFoundError: The log does not go back that far, or the branch did not exist then.
-        PreconditionFailedError: The branch moved meanwhile. It is unchanged.
-        FencedError: The branch belongs or belonged to a run.
-        ProtectedBranchError: The branch accepts no undo.
-        GateFailedError: A gate that the branch requires refuses. The branch did not move.
     """
     if to < 1:
         raise InvalidInputError(f"undo of {name!r} to {to}: give how many moves ago, from 1")
@@ -217,12 +189,7 @@ def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
 
 
 def undelete_tag(stores: Stores, name: str) -> Commit:
-    """Restore a deleted tag with the commit that it last named.
-
-    Raises:
-        RefNotFoundError: The log has no such tag.
-        AlreadyExistsError: A tag with this name exists.
-    """
+    """Restore a deleted tag with the commit that it last named."""
     line = next(tag_moves(stores.refs, name), None)
     if line is None:
         raise RefNotFoundError(f"no tag {name!r}, and none is in the log of moves")

@@ -44,11 +44,7 @@ class Bundle:
         self.count = 0
 
     def add(self, row: Row) -> None:
-        """Add a row. It replaces an earlier row of its key.
-
-        Raises:
-            ExpiredError: A sweep has deleted bytes that a row borrows.
-        """
+        """Add a row. It replaces an earlier row of its key."""
         self._rows[row.key] = row
         unfinished.settle(self._stores, self._writes.name, self._writes.fence, (row.key,))
         self.count += 1
@@ -77,14 +73,7 @@ class Bundle:
             yield key
 
     def land(self) -> None:
-        """Make the rows visible on the branch, above all writes that were acknowledged before.
-
-        Raises:
-            StateError: 62 tokens are sealed on the branch: commit or discard the staged writes.
-            OutcomeUnknownError: A reply was lost, and the branch has moved since.
-            FencedError: A newer attempt of the run owns the branch.
-            ProtectedBranchError: The branch accepts no writes.
-        """
+        """Make the rows visible on the branch, above all writes that were acknowledged before."""
         if self._hold.token or len(self._rows) > 1:
             self._spill()
             self._attach(lambda _: None, beneath=False)
@@ -169,14 +158,7 @@ def seal(
     """Seal the staged writes of the branch, if there are any, and return its record.
 
     Args:
-        stores: The repository.
-        name: The branch.
-        fence: The fence that the caller holds.
         keys: Seal only if one of these keys is staged under the live token. None: any key.
-
-    Raises:
-        StateError: 62 tokens are sealed on the branch: commit or discard the staged writes.
-        FencedError: A newer attempt of the run owns the branch.
     """
     live = ""
 

@@ -194,9 +194,6 @@ def commit(
     """Commit the staged writes of the branch.
 
     Args:
-        stores: The repository.
-        name: The branch.
-        spec: The message, metadata and committer.
         fence: The fence of the run that owns the branch, or "" for a user's branch.
         allow_empty: Commit even if no staged write differs from the head.
         keep: Metarange id of a tree whose records replace staged ones of equal content, even if
@@ -208,13 +205,6 @@ def commit(
     Returns:
         The commit. If another committer landed all the writes meanwhile, the branch's head, which
         contains them.
-
-    Raises:
-        NoChangesError: No staged write differs from the head.
-        ProtectedBranchError: The branch accepts no commits.
-        FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses. The writes stay staged. Correct
-            them by later writes, or discard them with `reset`.
     """
     unfinished.check(stores, name, fence)
     names = {"vcs.ref.head.name": name}
@@ -254,11 +244,8 @@ class _Built:
     """A tree that was built from a head and some tokens.
 
     Attributes:
-        parent: The head.
-        tokens: The tokens.
         read: The tokens, and the voids after them, see `read_for`.
         voided: The branch's count of staged writes giving way.
-        applied: The tree.
         whole: Whether the tokens were still sealed after they were read. Another committer drops
             the tokens that it has landed, so other tokens may have been read only in part.
     """
@@ -352,11 +339,7 @@ class _Committer:
         return replace(rest, commit_id=made.id)
 
     def _taken(self, tip: Tip) -> Commit | None:
-        """Return another committer's commit with the writes that were sealed here, or None.
-
-        Raises:
-            NoChangesError: The writes were discarded.
-        """
+        """Return another committer's commit with the writes that were sealed here, or None."""
         ours = {each.token for each in self._order.staged if each.acknowledged}
         idle = not self._mine and tip.record.staging_token == self._seen.staging_token
         if not idle:
@@ -384,10 +367,6 @@ class _Committer:
 
         The tokens were read completely if they are still sealed after the read. The compare-and-set
         that moves the branch proves it, because the record did not change until then.
-
-        Raises:
-            LookAgain: Another committer landed some of them meanwhile.
-            ProtectedBranchError: The branch accepts no commits.
         """
         parent, sealed = tip.head, tip.record.sealed_tokens
         read = read_for(tokens, sealed)

@@ -35,7 +35,6 @@ class Place(NamedTuple):
 
     Attributes:
         source: The key of the file, or the start of keys, which ends with a slash or is empty.
-        to: The same for the destination.
         folder: Whether they are folders.
     """
 
@@ -45,11 +44,7 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, source: str, to: str) -> "Place":
-        """Return the place of two paths.
-
-        Raises:
-            InvalidInputError: One path is a folder and the other a file.
-        """
+        """Return the place of two paths."""
         folder = not source or source.endswith("/")
         if folder != (not to or to.endswith("/")):
             raise InvalidInputError(
@@ -62,11 +57,7 @@ class Place(NamedTuple):
         return key.startswith(self.source) if self.folder else key == self.source
 
     def moved(self, key: bytes) -> bytes:
-        """Return the key at the destination.
-
-        Raises:
-            InvalidInputError: The key is not a valid path.
-        """
+        """Return the key at the destination."""
         new = self.to + key[len(self.source) :]
         check_path(new.decode())
         return new
@@ -85,15 +76,8 @@ def copy(
     """Stage the files of a view under other paths, all together. Return their number.
 
     Args:
-        stores: The repository.
-        writes: The branch.
         source: The view to copy from. One version of it is copied.
-        place: The source and the destination.
         replaces: Delete the files that only the destination has, if both are folders.
-
-    Raises:
-        ObjectNotFoundError: There is nothing to copy.
-        ExpiredError: Garbage collection has deleted the bytes, or is about to.
     """
     with bundling(stores, writes) as bundle, Spool() as spool:
         if isinstance(source, Ref):
@@ -144,11 +128,7 @@ def _delete(bundle: Bundle, keys: Sequence[bytes]) -> None:
 
 
 class Reading:
-    """One version of a tree: a commit and staged writes.
-
-    Attributes:
-        head: The commit.
-    """
+    """One version of a tree: a commit and staged writes."""
 
     def __init__(
         self,
@@ -211,8 +191,6 @@ def rows_at(
     """Yield the rows of values at new keys, after a check that their bytes exist.
 
     Args:
-        stores: The repository.
-        head: The commit with the committed values.
         chunk: Key, value record, and whether it is committed.
     """
     epoch = stores.refs.epochs.read().number

@@ -47,16 +47,9 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
     """Write all refs to a file.
 
     Args:
-        stores: The repository.
         path: The file. An existing file is replaced when the new one is complete.
         storage: Root URI of the objects for the header, or "" if they are in the lake's storage.
         settings: The settings that the dump has beside protection and required gates.
-
-    Raises:
-        NotFoundError: The folder of the file does not exist.
-        InvalidInputError: The path is a folder, a pipe, a device or one of the lake's own files.
-        ReadOnlyError: The folder of the file is read-only.
-        StorageFullError: The disk is full.
     """
     if path.is_dir():
         raise InvalidInputError(f"{path} is a folder: name a file for the dump")
@@ -94,14 +87,7 @@ def check_storage(
     """Return which commits of a dump the storage lacks parts of. Nothing is written.
 
     Args:
-        ranges: The tables in the storage.
-        path: The dump.
-        contents: Its refs.
-        known: The repository's records of expired commits.
         missing: How many commits may lack parts of their trees; see `check_commits`.
-
-    Raises:
-        ObjectNotFoundError: The storage lacks more trees than are accepted.
     """
     kept = (commit for commit in commits_in(path) if commit.id not in contents.expired)
     heads = {head for head, _ in contents.branches.values()} | set(contents.tags.values())
@@ -119,20 +105,7 @@ def restore(
     """Restore all refs of a dump. Existing refs and settings stay. The call may be repeated.
 
     Args:
-        stores: The repository.
-        path: The dump.
-        settings: As for `dump`.
-        missing: As for `check_storage`.
         found: Its result for this dump; None if the storage is not checked yet.
-
-    Raises:
-        InvalidInputError: The file is not a dump.
-        CorruptionError: The dump is damaged, or a commit does not match its id.
-        ObjectNotFoundError: The storage lacks more trees than are accepted.
-        AlreadyExistsError: Branches or tags with the same names have other commits.
-        ProtectedBranchError: A rule that only the repository has matches a branch of the dump.
-        GateFailedError: A gate that the repository requires refuses a branch, also if the dump has
-            the gate: it may have been required after the content was there. No ref is restored.
     """
     contents = read_dump(path)
     check_room(stores.refs, contents)
@@ -178,13 +151,7 @@ def check_room(refs: Refs, contents: RefSet, follows: Follows = _never) -> None:
     A branch that is still at its first commit has no history, and is replaced.
 
     Args:
-        refs: The repository's refs.
-        contents: The refs.
         follows: Returns which other branches may be moved.
-
-    Raises:
-        AlreadyExistsError: Branches or tags with these names have other commits.
-        ProtectedBranchError: A rule that only the repository has matches a branch of the dump.
     """
     taken = []
     for name, (head, _) in contents.branches.items():
@@ -207,9 +174,6 @@ def _check_rules(refs: Refs, contents: RefSet) -> None:
     """Refuse a dump that would create or move a branch in spite of rules that the dump lacks.
 
     Gates that the dump also has judge its branches when the commits are there.
-
-    Raises:
-        ProtectedBranchError: A protection rule or required gates match such a branch.
     """
     here: dict[str, dict[str, Any]] = {
         "protection": dict(refs.protection.rules()),
@@ -255,15 +219,10 @@ def restore_refs(
     The call is idempotent. Branches come last, each by compare-and-set.
 
     Args:
-        refs: The repository's refs.
         contents: The refs, checked by `check_room`.
         commits: The commits that they reach, parents before children, with their ids checked.
         action: The action that the log of moves records.
-        follows: As for `check_room`.
         judge: Called when the commits are there, before any other record is written.
-
-    Raises:
-        AlreadyExistsError: A name was taken after the check.
     """
     fresh = (commit for commit in commits if refs.commits.find(commit.id) is None)
     for chunk in batches(fresh, _CHUNK):

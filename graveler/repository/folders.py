@@ -44,9 +44,7 @@ class Destination:
     """The branch, and the entries that it has.
 
     Attributes:
-        stores: The repository.
         writes: Returns the object that stages writes. A run renews its lease with each call.
-        find: Looks up entries.
         snapshot: Returns one version of the branch below a key.
         start: The start of the paths, with a slash at its end, or "" for the whole tree.
     """
@@ -133,16 +131,8 @@ def upload(
     """Store the files of a folder whose content the branch does not have, and stage their entries.
 
     Args:
-        destination: The branch.
-        origin: The folder.
-        terms: The options for all files.
         metadata_given: Entries with other metadata are uploaded again.
         delete: Delete the files below the prefix that the folder does not have.
-
-    Raises:
-        InvalidInputError: A name cannot be a path: nothing was uploaded. Or a file cannot be read,
-            or changes while it is read: the others are staged.
-        GravelerError: An error of a put. The message has the number of staged files.
     """
     stores = destination.stores
     chunks = Chunks(stores, destination.writes, replace=terms.replace)

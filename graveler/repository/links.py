@@ -32,11 +32,6 @@ def linked(
 
     Returns:
         The entries, and the epoch of sweeps under which own files were looked up.
-
-    Raises:
-        ObjectNotFoundError: An object does not exist.
-        InvalidInputError: A path, an address or a checksum is invalid, or the size differs.
-        PermissionDeniedError: A file is in no declared place.
     """
     book = AddressBook(stores.storage)
     owners = Owners(stores.neighbours, book)
@@ -52,8 +47,6 @@ class LinkRules(NamedTuple):
     """The rules for files to which a repository may link. They work without a key-value store.
 
     Attributes:
-        repository: Name of the repository.
-        storage: Root URI of its storage.
         places: Normalized places to which entries may link.
         neighbours: The other repositories of the lake, each with the root of its storage.
     """
@@ -79,13 +72,7 @@ class Trust:
         self._owners = Owners(lambda: rules.neighbours, self._book)
 
     def checked(self, entry: Entry) -> Entry:
-        """Return the entry with a normalized address. The file is not looked up.
-
-        Raises:
-            InvalidInputError: A path, an address or a checksum is invalid, or the file is in the
-                storage of a repository.
-            PermissionDeniedError: The file is in no declared place.
-        """
+        """Return the entry with a normalized address. The file is not looked up."""
         entry = _checked(entry, self._book, self._owners)
         if is_own(entry.address):
             raise InvalidInputError(
@@ -109,11 +96,7 @@ class Owners:
         self._free: set[str] = set()
 
     def check(self, uri: str) -> None:
-        """Refuse a file in another repository's storage.
-
-        Raises:
-            InvalidInputError: The file is in such a storage.
-        """
+        """Refuse a file in another repository's storage."""
         folder = uri.rpartition("/")[0]
         if folder in self._free:
             return

@@ -55,11 +55,7 @@ def merge_spec(
     metadata: Mapping[str, str] | None,
     committer: str,
 ) -> tuple[str, str, CommitSpec]:
-    """Return the source, the branch and the spec of a merge from a caller's arguments.
-
-    Raises:
-        InvalidInputError: An argument is invalid, or both branches are the same.
-    """
+    """Return the source, the branch and the spec of a merge from a caller's arguments."""
     source = ref_text(source, "source", within=stores)
     into = branch_text(into, "into", within=stores)
     if source == into:
@@ -84,20 +80,12 @@ def merge_trees(
     """Return the result of a merge of trees.
 
     Args:
-        stores: The repository.
         base: The base: a metarange id, or all best bases.
-        source: Metarange id.
-        dest: Metarange id.
         strategy: Settles conflicts: a word, or a compiled strategy.
-        what: The operation, for the error.
         earlier: The result of the same merge before the destination moved.
         lines: The heads of the source and of the destination. The error names the last commit on
             each line that changed a conflicting path. None: not for this side.
         tasks: Tasks that merge slices. None: this process merges.
-
-    Raises:
-        MergeConflictError: Both sides changed a path in different ways.
-        InvalidInputError: The strategy is unknown.
     """
     settled = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
     merged = merge(
@@ -119,12 +107,7 @@ def merge_trees(
 
 
 def merge_start(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
-    """Return the bases of a merge of `source` into `dest`, or None if `dest` contains `source`.
-
-    Raises:
-        ConflictError: They have no history in common.
-        ExpiredError: The tree of a merge base was removed by garbage collection.
-    """
+    """Return the bases of a merge of `source` into `dest`, or None if `dest` contains `source`."""
     bases = find_bases(stores, source, dest)
     if bases is None:
         raise ConflictError(f"{source.id[:12]} and {dest.id[:12]} have no history in common")
@@ -186,11 +169,7 @@ def reconciled(
     lines: tuple[Commit | None, Commit | None],
     claims: str | None = None,
 ) -> Trees:
-    """Return the trees of a merge whose files are merged by content; see `Reconciliation.trees`.
-
-    Raises:
-        MergeConflictError: The destination has changed a path that the source claims.
-    """
+    """Return the trees of a merge whose files are merged by content; see `Reconciliation.trees`."""
     trees, conflicts = both.trees(files, claims)
     if conflicts:
         shown = describe(stores, conflicts[:SHOWN], source=lines[0], dest=lines[1])
@@ -252,14 +231,6 @@ def merge_into(
 
     Staged writes of the destination stay staged. The result is always a merge commit and never a
     fast-forward, so that the history shows which changes were published together.
-
-    Raises:
-        MergeConflictError: Both sides changed a path in different ways. The branch did not move.
-        FencedError: The branch belongs to a run.
-        RunStateError: The commit is work of a run that was not published.
-        ProtectedBranchError: The branch accepts no merges.
-        GateFailedError: A gate that the branch requires refuses. The branch did not move.
-        ExpiredError: The tree of a merge base was removed by garbage collection.
     """
     made: Commit | None = None
     places = (stores.refs.branches.place(into), stores.refs.settings.place(PROTECTION))
@@ -291,11 +262,7 @@ def merge_into(
 
 
 def find_bases(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
-    """Return the bases of a merge of the two, or None if they have no history in common.
-
-    Raises:
-        ExpiredError: Garbage collection has removed the tree of a base that must be read.
-    """
+    """Return the bases of a merge of the two, or None if they have no history in common."""
     # the tree of a base is not opened if a side has the same tree, and the sides' trees exist
     readable = {EMPTY_METARANGE, source.metarange, dest.metarange}
 
@@ -322,10 +289,8 @@ def describe(
     """Return the conflicts with their entries and the commits that caused them.
 
     Args:
-        stores: The repository.
         conflicts: The conflicts in key order.
         source: The commit at which the history of the source's side begins. None: it is not read.
-        dest: The same for the destination's side.
     """
     keys = [conflict.key for conflict in conflicts]
     changes = [{} if side is None else last_changes(stores, side, keys) for side in (source, dest)]

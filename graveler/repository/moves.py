@@ -29,10 +29,6 @@ def move(stores: Stores, writes: StagedWrites, place: Place) -> int:
 
     Returns:
         The number of moved files.
-
-    Raises:
-        ObjectNotFoundError: There is nothing to move.
-        ThrottledError: Other processes changed the branch during each of 20 attempts.
     """
     for _ in range(_ATTEMPTS):
         with bundling(stores, writes) as bundle:
@@ -84,12 +80,7 @@ class _Move:
         return origin is not None and self._reading.find(origin) is not None
 
     def catch_up(self, record: BranchRecord) -> None:
-        """Adjust the bundle to the sealed and committed writes of a newer record.
-
-        Raises:
-            LookAgain: The bundle must be filled again.
-            ObjectNotFoundError: Nothing is left to move.
-        """
+        """Adjust the bundle to the sealed and committed writes of a newer record."""
         before, self._record = self._record, record
         if before.voided != record.voided:
             raise LookAgain  # writes that gave way are no longer moved, and may be removed

@@ -80,9 +80,6 @@ def refuse_candidates(stores: Stores, commits: Iterable[Commit]) -> None:
     The commits are on one line, the newest first. What the default branch has is published. For the
     rest, the logs of the branches decide. They include what was undone or reset away. A restore
     loses the logs. The history of a restored ref then decides.
-
-    Raises:
-        RunStateError: A candidate was never published.
     """
     waiting = {commit.id: commit for commit in commits if _was_candidate(commit)}
     refs = stores.refs
@@ -155,9 +152,6 @@ def refuse_origin(stores: Stores, into: str, origin: str) -> None:
     """Refuse entries of an unpublished run and of quarantine, as merges refuse their commits.
 
     A run's branch takes the run's own work.
-
-    Raises:
-        RunStateError: The origin is such a view, or one that no longer exists.
     """
     own = is_of_run(into) and (origin.startswith(f"{into}.") or into.startswith(f"{origin}."))
     if own or origin in ("", into):

@@ -65,18 +65,11 @@ def pack(
     """Cut the badly cut ranges of a branch's head again, in a commit that changes no path.
 
     Args:
-        stores: The repository.
-        name: The branch.
         everything: Cut all ranges again, after a change of the splitting policy.
         limit: Logical bytes after which no further ranges are read, or None for no limit.
         message: The message of the commit. "" means a message with the numbers of ranges.
         committer: The committer. "" means the user of the process.
         by: Packs the tree of a metarange id. None: this process does.
-
-    Raises:
-        RefNotFoundError: The branch does not exist.
-        FencedError: The branch belongs to a run.
-        CorruptionError: A range cannot be read. The branch is unchanged.
     """
     by = by or Packer(stores.ranges, stores.splitting, everything, limit).pack
     packed = Packed("")
@@ -110,12 +103,6 @@ def pack_published(stores: Stores, name: str, head: Commit, rule: PackRule) -> N
 
     This is called after a publish has landed, and never fails. The tree of the commit is still in
     memory, so nothing is read unless the branch is packed. Expensive packing is left to `maintain`.
-
-    Args:
-        stores: The repository.
-        name: The branch.
-        head: The commit that landed.
-        rule: When branches are packed.
     """
     if not rule.covers(name, stores.default_branch):
         return
@@ -136,15 +123,10 @@ class TreeStats:
     """Statistics of the ranges of a commit's tree. All sizes are logical bytes.
 
     Attributes:
-        commit: Id of the commit.
         entries: Number of entries of the tree.
-        bytes: Size of their records.
         ranges: Number of ranges.
         small: Number of ranges with less than a quarter of the policy's average size.
         fragments: Number of ranges that a commit ended, not the policy.
-        smallest: Size of the smallest range.
-        median: Size of the median range.
-        largest: Size of the largest range.
         badly_cut: Number of badly cut ranges.
         badly_cut_bytes: Size of these ranges. Packing may read some more ranges.
         packed_ranges: Approximate number of ranges after packing.
@@ -169,12 +151,7 @@ class TreeStats:
 
 
 def tree_stats(stores: Stores, ref: str) -> TreeStats:
-    """Return the statistics of the tree of `ref`. Only its metarange is read.
-
-    Raises:
-        RefNotFoundError: The ref does not exist.
-        ExpiredError: Garbage collection has removed the tree.
-    """
+    """Return the statistics of the tree of `ref`. Only its metarange is read."""
     commit = resolve_to_read(stores.refs, ref)
     infos = read(stores.ranges, commit.metarange)
     splitting = stores.splitting

@@ -28,15 +28,7 @@ from graveler.values import staged_changes
 def commit_changes(
     stores: Stores, name: str, spec: CommitSpec, *, fence: str, writes: Mapping[bytes, bytes]
 ) -> Commit:
-    """Commit `writes` (staged forms by key) on the current head of the branch.
-
-    Raises:
-        NoChangesError: The head has all of these changes.
-        ProtectedBranchError: The branch accepts no writes or no commits.
-        FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses. The branch did not move.
-        StateError: 62 tokens are sealed on the branch: commit or discard the staged writes.
-    """
+    """Commit `writes` (staged forms by key) on the current head of the branch."""
     unfinished.check(stores, name, fence, lambda key: key not in writes)
     if not fence:
         stores.refs.protection.check(name, "write")

@@ -74,15 +74,7 @@ class MergePreview:
 def preview_merge(
     stores: Stores, source: Commit, into: str, spec: CommitSpec, *, strategy: Strategy | None
 ) -> MergePreview:
-    """Return the preview of merging a commit into a branch. No gate runs; see `MergePreview.judge`.
-
-    Raises:
-        ConflictError: The two have no history in common.
-        FencedError: The branch belongs to a run.
-        RunStateError: The commit is work of a run that was not published.
-        ProtectedBranchError: The branch accepts no merges.
-        ExpiredError: The tree of a merge base was removed by garbage collection.
-    """
+    """Return the preview of merging a commit into a branch. No gate runs; see `MergePreview.judge`."""
     dest = look(stores, into).head
     stores.refs.protection.check(into, "merge")
     refuse_unpublished(stores, source, dest)

@@ -82,13 +82,8 @@ def keep_bytes(
     """Check that the bytes of returning files exist, and keep them.
 
     Args:
-        stores: The repository.
-        files: The value records of the files.
         hold: Keeps the bytes.
         fresh: Delete a path whose bytes are gone: set its value record to None.
-
-    Raises:
-        ExpiredError: The bytes of a file are gone.
     """
     epoch = stores.refs.epochs.read()
     entries = []
@@ -116,9 +111,7 @@ class Reconciliation:
     """The paths of a merge that need more than their contents.
 
     Attributes:
-        changes: What the source changed.
         rows: The claims that it changed, at these paths.
-        strategy: The strategy of the merge.
         settled: The strategy, which also keeps the destination's version of a path that the source
             only stopped claiming.
     """
@@ -144,11 +137,6 @@ class Reconciliation:
         """Return the reconciliation of a merge.
 
         Args:
-            stores: The repository.
-            strategy: The strategy of the merge.
-            base: The trees of the base.
-            source: The trees of the source.
-            dest: The trees of the destination.
             strict: Whether a path that the source only stopped claiming, and that others changed on
                 the destination, is a conflict.
             returns: Whether the source's claims are older than those of the destination, and return.
@@ -226,10 +214,7 @@ class Reconciliation:
         equal claims that came later. All else lies on top.
 
         Args:
-            at: The path.
             work: The claims of the destination, which change.
-            base: The claims of the base.
-            source: The claims of the source.
 
         Returns:
             The value record at the path, and whether it is a conflict.
@@ -274,8 +259,6 @@ def _stands(row: ClaimChange, work: Stack, *, brings: bool) -> bool:
     """Return whether a claim is there already, so that it does not come again.
 
     Args:
-        row: What the source did.
-        work: The claims of the destination.
         brings: Whether the source brings another file. Then a new claim comes again if something
             came upon the claims.
     """
@@ -294,10 +277,6 @@ class _Path(NamedTuple):
     """A path with its value records.
 
     Attributes:
-        path: The path.
-        was: The value record in the base.
-        ours: In the source.
-        now: In the destination.
         merged: In the merge by content.
     """
 
@@ -312,11 +291,6 @@ class _Changes:
     """The claims that the source of a merge changed.
 
     Args:
-        stores: The repository.
-        base: The trees of the base.
-        source: The trees of the source.
-        dest: The trees of the destination.
-        word: The strategy.
         returns: Whether older claims return. Those of a step that has worked since are left out.
 
     Attributes:

@@ -37,7 +37,6 @@ class Pick:
     """The changes of a commit, and how they are applied.
 
     Attributes:
-        commit: The commit.
         parent: The number of the parent to compare with, from 1. A merge commit needs it unless
             the choice is clear: the commit published a run, or it is reverted on the branch into
             which it was merged.
@@ -59,19 +58,8 @@ def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
     """Commit the inverse changes of a commit on the branch.
 
     Args:
-        stores: The repository.
         name: The branch. Its staged writes stay staged.
-        pick: The commit to revert.
         spec: The spec of the new commit. An empty message gets a default.
-
-    Raises:
-        InvalidInputError: The parent does not exist, or the parent of a merge is not clear.
-        MergeConflictError: The same paths were changed since. The branch did not move.
-        NoChangesError: The branch has none of these changes.
-        ProtectedBranchError: The branch accepts no reverts.
-        FencedError: The branch belongs to a run.
-        RunStateError: The commit is work of a run that was not published.
-        SchemaChangedError: A table would become unreadable.
     """
     commit = pick.commit
     before = _parent(stores, pick, "revert", on=name)
@@ -88,19 +76,8 @@ def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Comm
     """Commit the changes of a commit on the branch.
 
     Args:
-        stores: The repository.
         name: The branch. Its staged writes stay staged.
-        pick: The commit with the changes.
         spec: The spec of the new commit. Message and metadata default to those of the commit.
-
-    Raises:
-        InvalidInputError: The parent does not exist, or the parent of a merge is not clear.
-        MergeConflictError: The branch changed the same paths. It did not move.
-        NoChangesError: The branch has all of these changes.
-        ProtectedBranchError: The branch accepts no cherry-picks.
-        FencedError: The branch belongs to a run.
-        RunStateError: The commit is work of a run that was not published.
-        SchemaChangedError: A table would become unreadable.
     """
     commit = pick.commit
     before = _parent(stores, pick, "cherry-pick")
@@ -117,9 +94,6 @@ def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
     """Return the parent with which the commit is compared.
 
     Args:
-        stores: The repository.
-        pick: The commit.
-        action: The operation, for the error.
         on: The branch on which the commit is reverted, or "" for a cherry-pick.
     """
     commit, number, count = pick.commit, pick.parent, len(pick.commit.parents)

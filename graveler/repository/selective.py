@@ -55,13 +55,7 @@ Rows = Callable[[Sequence[str]], Iterable[tuple[bytes, bytes]]]
 
 
 class GivingWay:
-    """Sealed writes of some paths, which give way to a commit of these paths.
-
-    Args:
-        stores: The repository.
-        name: The branch.
-        rows: Reads the writes.
-    """
+    """Sealed writes of some paths, which give way to a commit of these paths."""
 
     def __init__(self, stores: Stores, name: str, rows: Rows) -> None:
         self._stores = stores
@@ -121,9 +115,6 @@ class Choice:
     Args:
         patterns: Patterns of paths. A pattern that ends with a slash matches all paths below it.
         views: Returns trees. The text of a path or a folder that one of them has is no pattern.
-
-    Raises:
-        InvalidInputError: No path can match a pattern.
     """
 
     def __init__(self, patterns: Sequence[str], views: Callable[[], Iterable[View]]) -> None:
@@ -155,22 +146,11 @@ def commit_paths(
     """Commit the staged writes at some paths of the branch. The others stay staged.
 
     Args:
-        stores: The repository.
-        name: The branch.
-        spec: The message, metadata and committer.
-        choice: The paths.
         fence: The fence of the run that owns the branch, or "" for a user's branch.
         keep: Metarange id of a tree whose records replace staged ones of equal content, or "".
 
     Returns:
         The commit. If another committer landed the writes meanwhile, its commit.
-
-    Raises:
-        NoChangesError: No staged write at the paths differs from the head.
-        ProtectedBranchError: The branch accepts no commits.
-        FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses. All writes stay staged.
-        StateError: 62 tokens are sealed on the branch: commit everything.
     """
     unfinished.check(stores, name, fence, choice.covers)
     staged = stores.staging.noted(name)
@@ -209,7 +189,6 @@ class _Work:
     """One commit of some paths, over all attempts.
 
     Attributes:
-        older: The chosen writes.
         whole: Tokens that leave the record with the commit, which holds exactly their writes.
     """
 

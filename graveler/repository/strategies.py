@@ -47,7 +47,6 @@ class Settlement:
 
     Attributes:
         word: The strategy for conflicts that `resolve` leaves. None leaves them.
-        resolve: Called for each conflict.
         whole: Called for each table that both sides changed.
     """
 
@@ -99,13 +98,8 @@ def settling(
     """Yield a strategy for merges within a block. Bytes that its resolvers name are not collected.
 
     Args:
-        stores: The repository.
-        strategy: The strategy.
         sides: As for `literal_first`. The last one is the destination's branch.
         keep: Whether the merges will land. Otherwise nothing is written.
-
-    Raises:
-        ExpiredError: A sweep has deleted bytes that a resolver names.
     """
     check_strategy(strategy)
     strategy = literal_first(stores, strategy, *sides)
@@ -156,7 +150,6 @@ class _Settler:
     """A strategy that is more than a word.
 
     Args:
-        strategy: The strategy.
         value: Returns the value record of an entry of neither side, and keeps its bytes.
 
     Attributes:

@@ -53,13 +53,11 @@ class Chunks:
     """Stages entries in chunks.
 
     Args:
-        stores: The repository.
         writes: Returns the object that stages writes. A run renews its lease with each call.
         replace: Commit the entries even if the head has equal content.
 
     Attributes:
         staged: Number of staged entries.
-        bytes: Total size of their files.
     """
 
     def __init__(
@@ -138,11 +136,7 @@ def put_many(
     items: Any,
     terms: Terms,
 ) -> Transfer:
-    """Store the bytes of many files and stage their entries.
-
-    Raises:
-        GravelerError: An error of a put. The message has the path and the number of staged files.
-    """
+    """Store the bytes of many files and stage their entries."""
     chunks = Chunks(stores, writes, replace=terms.replace)
     taken = 0
 

@@ -94,16 +94,10 @@ def check_commits(
     """Return which commits are incomplete. Nothing is written.
 
     Args:
-        ranges: The tables in the storage.
         commits: The commits that no record of the caller calls expired.
         heads: The commits that branches and tags name.
-        known: The records of expired commits.
         missing: How many may be incomplete; None for 5 % of them, and no head.
         new: The heads of refs that do not exist yet: a known expired one counts, too.
-
-    Raises:
-        ObjectNotFoundError: More are incomplete.
-        CorruptionError: A table is damaged, not missing.
     """
     is_whole = whole_commits(ranges)
     lost, returned, count = [], [], 0

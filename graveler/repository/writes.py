@@ -40,13 +40,7 @@ class StagedWrites:
     An operation that began on a branch stages nothing on a later one of the same name.
 
     Args:
-        stores: The repository.
-        name: The branch.
         fence: The fence of the run that owns the branch, or "" for a user's branch.
-
-    Attributes:
-        name: The branch.
-        fence: The fence.
     """
 
     def __init__(self, stores: Stores, name: str, fence: str) -> None:
@@ -57,11 +51,7 @@ class StagedWrites:
         self._born = ""
 
     def check(self, *, borrows: bool = False) -> Look:
-        """Raise an error, before bytes are stored, if the branch accepts no writes.
-
-        Args:
-            borrows: Also read the epoch of sweeps.
-        """
+        """Raise an error, before bytes are stored, if the branch accepts no writes."""
         refuse_writes(f"branch {self.name!r}")
         look = self._look(borrows=borrows)
         self._check_rules(look)
@@ -87,7 +77,6 @@ class StagedWrites:
         The files are not looked up.
 
         Args:
-            entries: The entries.
             replaces: Commit the entries even if the head has equal content.
             after: The writes that uploaded the files in this operation. Its look at the branch
                 is reused.
@@ -103,7 +92,6 @@ class StagedWrites:
         """Stage the entry of a file that is already in a store, and return its stored form.
 
         Args:
-            entry: The entry.
             sized: Whether the entry has the size of the file.
         """
         return self._link([entry], self.check(borrows=True), sized=sized)[0]
@@ -145,7 +133,6 @@ class StagedWrites:
         """Stage writes (key, staged entry or tombstone) together.
 
         Args:
-            items: The writes.
             borrows: Read the epoch of sweeps at the second look.
 
         Returns:

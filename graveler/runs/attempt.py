@@ -81,13 +81,7 @@ class Reads:
 
 
 class Attempt:
-    """An attempt, whose work renews its lease.
-
-    Attributes:
-        stores: The repository.
-        records: The runs of the repository.
-        handle: The handle of the attempt.
-    """
+    """An attempt, whose work renews its lease."""
 
     def __init__(self, records: RunRecords, handle: RunHandle, record: RunRecord | None) -> None:
         self.stores = records.stores
@@ -119,11 +113,7 @@ class Attempt:
         return self.saw(record)
 
     def work(self, reads: Reads | None = None) -> None:
-        """Renew the lease if a third of it is over, or if there are new inputs to record.
-
-        Raises:
-            FencedError: The attempt is over.
-        """
+        """Renew the lease if a third of it is over, or if there are new inputs to record."""
         known = self.known
         left = known.lease_until - self.stores.clock.now()
         if left < known.lease * 2 / 3 or (reads is not None and reads.new):

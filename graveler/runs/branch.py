@@ -40,14 +40,9 @@ def take_branch(
     of the present round stay, but not those of a round that was published or abandoned.
 
     Args:
-        stores: The repository.
-        record: The run.
         known: The branch as it was read before, `ABSENT_VERSION` if it did not exist; it may be
             outdated. None to read it.
         named: Called, in place of the repository's own function, for the commit that a new branch names.
-
-    Raises:
-        FencedError: A newer attempt has the branch, or this attempt was parked meanwhile.
     """
     fresh = BranchRecord(
         name=record.branch,
@@ -106,9 +101,6 @@ def replace_branch(
     """Replace the record of a branch and return it; a new staging token drops the staged writes.
 
     Args:
-        stores: The repository.
-        name: The branch.
-        change: Makes the new record.
         landed: Returns, after a lost reply, whether the present record includes the change.
         known: A version for the first try, which may be outdated: `change` is called again for
             the present one if it raises or leaves this one as it is.
@@ -173,13 +165,7 @@ def run_head(stores: Stores, run: RunHandle, *, publishing: bool = False) -> Com
     """Return the head of the run's branch.
 
     Args:
-        stores: The repository.
-        run: The attempt.
         publishing: Whether the branch may be frozen, and uncommitted writes are refused.
-
-    Raises:
-        FencedError: A newer attempt owns the run, or the run is over.
-        StateError: Writes are staged but not committed.
     """
     branch = _of_run(run, stores.refs.branches.find(run.branch))
     if not publishing or branch.fence != frozen(run.fence):
@@ -190,11 +176,7 @@ def run_head(stores: Stores, run: RunHandle, *, publishing: bool = False) -> Com
 
 
 def head_of(stores: Stores, run: RunHandle, found: Version | None) -> Commit:
-    """Return the head of the run's branch as it was read with other records.
-
-    Raises:
-        FencedError: A newer attempt owns the run, or the run is over.
-    """
+    """Return the head of the run's branch as it was read with other records."""
     branch = _of_run(run, None if found is None else found.record)
     check_fence(branch, run.fence)
     return stores.refs.commits.get(branch.commit_id)
@@ -234,8 +216,6 @@ def freeze(stores: Stores, run: RunHandle, known: Version | None = None) -> Comm
     publishes nothing.
 
     Args:
-        stores: The repository.
-        run: The attempt.
         known: The branch as it was read before, if it was; it may be outdated.
     """
     unfinished.check(stores, run.branch, run.fence)

@@ -31,7 +31,6 @@ class JoinedStep:
     """The last join of a step.
 
     Attributes:
-        commit: The commit on the run's branch.
         published: The published head of the run's branch; "" before the publish.
         changed: Whether the step claims anything; a step that was undone does not.
     """
@@ -70,8 +69,6 @@ def lost_steps(stores: Stores, record: RunRecord, made: Mapping[str, str]) -> tu
     Empty if the run's branch is deleted: such a run cannot be published.
 
     Args:
-        stores: The repository.
-        record: The run.
         made: Steps that succeeded, each with the id of its commit on the run's branch.
     """
     branch = stores.refs.branches.find(record.branch)
@@ -112,11 +109,6 @@ def is_rewound(stores: Stores, record: RunRecord, dest: Commit) -> bool:
     """Return whether the target was reset and lacks the commit from which the run was forked.
 
     The branch has work that the target has dropped since, and a merge of it would restore that work.
-
-    Args:
-        stores: The repository.
-        record: The run.
-        dest: Head of its target.
     """
     return not is_ancestor(stores.refs.commits, record.base, dest.id)
 
@@ -125,22 +117,13 @@ def is_displaced(stores: Stores, record: RunRecord, dest: Commit) -> bool:
     """Return whether the target has other work of the run than at the fork.
 
     A publish of the run was reverted or rolled back since, or a merge brought one.
-
-    Args:
-        stores: The repository.
-        record: The run.
-        dest: Head of its target.
     """
     base = stores.refs.commits.get(record.base)
     return not same_work(stores.ranges, claims_of(base), claims_of(dest), record.branch)
 
 
 def check_fork(stores: Stores, record: RunRecord, dest: Commit) -> None:
-    """Refuse to publish an attempt that was forked from work that its target no longer has.
-
-    Raises:
-        MergeConflictError: The target was reset to before the fork, or has other work of the run.
-    """
+    """Refuse to publish an attempt that was forked from work that its target no longer has."""
     fork = (
         f"run {record.key!r}: attempt {record.attempt} was forked from {record.into!r} at commit "
         f"{record.base[:12]}"

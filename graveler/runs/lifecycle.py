@@ -67,10 +67,7 @@ def publish_of(
     """Return the publish of the present attempt, with the verdicts of its record.
 
     Args:
-        records: The repository's runs.
-        record: The run.
         commit: The target's commit that has the run's work.
-        head: The head of the run's branch.
         landed: Whether the run made the commit; otherwise the target had all of the work before.
     """
     return Publish(
@@ -142,13 +139,7 @@ def renew(
     Because clocks may differ, the end of a lease is never moved to an earlier time.
 
     Args:
-        records: The repository's runs.
-        run: The attempt.
-        inputs: The inputs to record.
         early: Also renew a lease of which less than a third is over.
-
-    Raises:
-        FencedError: The attempt is over.
     """
     inputs = tuple(inputs)
 
@@ -171,11 +162,7 @@ def renew(
 
 
 def own(record: RunRecord | None, run: RunHandle | RunRecord) -> RunRecord:
-    """Return the record if it is still that of this attempt.
-
-    Raises:
-        FencedError: The attempt is over.
-    """
+    """Return the record if it is still that of this attempt."""
     if record is None or (record.fence, record.attempt) != (run.fence, run.attempt):
         raise _over(record, run)
     return record
@@ -202,9 +189,6 @@ def park(
     """Park the run: drop staged writes, keep the committed head for a newer attempt.
 
     A second call, or a call after the publish, is not an error.
-
-    Raises:
-        FencedError: A newer attempt owns the run.
     """
     stores = records.stores
     record = records.get(run.key)
@@ -240,17 +224,10 @@ def abandon(
     """Abandon a run: delete its branch, keep its record.
 
     Args:
-        records: The run records of the repository.
-        key: The run.
-        reason: The reason.
         attempt: Abandon only if this is the present attempt.
         mine: Abandon only if this is the present attempt. Without `attempt` and `mine`, any attempt
             is abandoned.
         unless: Checked in the atomic step; if it returns True, the run does not change.
-
-    Raises:
-        RunStateError: The run is published.
-        FencedError: A newer attempt owns the run.
     """
     left = False
 

@@ -135,12 +135,6 @@ def open_run(records: RunRecords, terms: Terms) -> RunRecord:
 
     An open or parked run resumes with the commits of its branch, unless it was opened with
     ``on_failure="drop"``. Any other run gets a branch forked from the present head of the target.
-
-    Raises:
-        RefNotFoundError: No such target.
-        InvalidInputError: The key is empty, the target is the branch of a run or of a step, or
-            the run waits to be published elsewhere.
-        FencedError: A newer attempt was opened at the same moment.
     """
     key, refs = terms.key, records.stores.refs
     known, target, branch = refs.together.read(
@@ -164,11 +158,7 @@ def open_run(records: RunRecords, terms: Terms) -> RunRecord:
 
 
 def open_or_attach(records: RunRecords, terms: Terms) -> RunRecord:
-    """Return the record of the owner's attempt, opened by this call or an earlier one.
-
-    Raises:
-        FencedError: The owner's attempt is over.
-    """
+    """Return the record of the owner's attempt, opened by this call or an earlier one."""
     key, owner = terms.key, terms.owner
     attaches = True
 
@@ -343,11 +333,7 @@ def _has_lost_files(stores: Stores, record: RunRecord) -> bool:
 
 
 def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> None:
-    """Refuse the branch of a run or a step: its owner would publish the writes of others.
-
-    Raises:
-        InvalidInputError: The target is such a branch.
-    """
+    """Refuse the branch of a run or a step: its owner would publish the writes of others."""
     if not target.fence:
         return
     owner = records.owner_of(target.name)
@@ -362,8 +348,6 @@ def _take_branch(records: RunRecords, record: RunRecord, known: Version | None) 
     """Take the run's branch for this attempt, and return the present record after that.
 
     Args:
-        records: The runs.
-        record: The run.
         known: The branch as it was read before; `ABSENT_VERSION` if it did not exist.
     """
     named, found = records.stores.refs.name_and_read(records.place(record.key))

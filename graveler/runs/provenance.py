@@ -121,12 +121,7 @@ class Why:
 
 
 def why(records: RunRecords, path: str, ref: str) -> Why:
-    """Return the provenance of `path`, a file or a folder, at `ref`.
-
-    Raises:
-        ObjectNotFoundError: The path never existed.
-        ExpiredError: Garbage collection removed a tree that is needed.
-    """
+    """Return the provenance of `path`, a file or a folder, at `ref`."""
     stores = records.stores
     head = resolve_to_read(stores.refs, ref)
     key = path_key(path)

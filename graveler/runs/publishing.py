@@ -48,7 +48,6 @@ class PublishTerms:
     """The terms of a publish, without its gates.
 
     Attributes:
-        strategy: The strategy for paths that conflict.
         message: Message of the commit on the target; "" for one that names the run.
         accepts: Called with each head of the target before the candidate for it is built; an
             exception refuses the publish, and the target does not move. None accepts every head.
@@ -89,20 +88,6 @@ def publish(
     outside any lock. If the target moves meanwhile, only its changes are merged again, and a gate
     whose inputs did not change keeps its verdict. After three lost races the gates run while the
     turn at the target is held, for at most ten seconds. Give slower gates a prefix.
-
-    Args:
-        records: The repository's runs.
-        run: The attempt.
-        into: The target of the attempt.
-        gates: The gates of the publisher.
-        terms: The other terms of the publisher.
-
-    Raises:
-        GateFailedError: A gate refused; the run is parked, the target did not move.
-        MergeConflictError: The target changed the same paths; the run is parked.
-        FencedError: A newer attempt owns the run.
-        ProtectedBranchError: The target forbids merges.
-        StateError: Writes are staged on the run's branch but not committed.
     """
     stores, gates = records.stores, tuple(gates)
 
@@ -147,12 +132,8 @@ class _Read(NamedTuple):
     """The records that a publish begins with, all read at one moment.
 
     Attributes:
-        run: The run's record.
         branch: The run's branch; None if it is gone.
         target: The target; None if it is gone.
-        required: The gates that branches require.
-        rules: The protection rules.
-        pack_rule: The rule of packing.
     """
 
     run: Version
@@ -194,11 +175,6 @@ def judge_run(records: RunRecords, run: RunHandle, gates: Iterable[Gate]) -> tup
     Nothing moves. The verdicts are stored, so that `publish` does not run these gates again on the
     same inputs. The run's record shows them until then. The result is empty if the run has changed
     nothing.
-
-    Raises:
-        MergeConflictError: The target changed the same paths.
-        FencedError: A newer attempt owns the run.
-        StateError: Writes are staged on the run's branch but not committed.
     """
     record = own(records.get(run.key), run)
     head = run_head(records.stores, run, publishing=True)
@@ -220,12 +196,7 @@ class RunCandidacy(Candidacy[PublishResult]):
     """A run's head on its way to the target.
 
     Args:
-        records: The repository's runs.
-        record: The run.
-        head: Its committed head.
         gates: The publisher's gates; those of the target are added.
-        terms: The other terms of the publisher.
-        strategy: The compiled strategy.
         seen: The records that were read at the beginning, for the first look at the target.
     """
 

@@ -99,8 +99,6 @@ class _Reaper:
     """Reaps the runs of one repository.
 
     Attributes:
-        records: The repository's runs.
-        now: The time to compare with.
         dry_run: Whether to yield the actions without performing them.
         errors: The errors of runs that could not be reaped.
     """
@@ -216,9 +214,6 @@ class _Reaper:
 
         A fenced attempt cannot renew its lease, commit or publish. If this process dies before it
         parks the run, the next reaper claims the run again.
-
-        Raises:
-            FencedError: The lease was renewed, or a newer attempt was opened.
         """
 
         def change(now: RunRecord | None) -> RunRecord:

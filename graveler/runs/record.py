@@ -252,11 +252,7 @@ def encode_inputs(inputs: Iterable[Input]) -> str:
 
 
 def decode_inputs(text: str) -> tuple[Input, ...]:
-    """Return the inputs of the text in a commit's metadata.
-
-    Raises:
-        CorruptionError: The text is not a list of inputs.
-    """
+    """Return the inputs of the text in a commit's metadata."""
     what = "inputs of a commit"
     raw = text.encode("utf-8", "surrogatepass")
     return read_inputs(Fields({"inputs": decode_json(raw, what)}, what))
@@ -271,11 +267,7 @@ def read_inputs(fields: Fields) -> tuple[Input, ...]:
 
 
 def after(record: RunRecord, event: RunEvent, **changes: Any) -> RunRecord:
-    """Return the record after an event, with these changes.
-
-    Raises:
-        RunStateError: The event cannot happen in the state of the run.
-    """
+    """Return the record after an event, with these changes."""
     return replace(record, state=next_state(record.key, record.state, event), **changes)
 
 

@@ -47,12 +47,9 @@ class _Try:
     """The newest try of a step.
 
     Attributes:
-        attempt: The attempt of the run.
         number: Number of the try.
-        fence: Unique to the try.
         owner: The only one who may use the step in this attempt; "" if anybody may.
         joined: The commit with which an owner's step last joined; "" if it changed nothing.
-        joined_in: The attempt of that join.
     """
 
     attempt: int = 0
@@ -79,7 +76,6 @@ class RunRecords:
     """The run records of one repository: key-value partition ``runs:<uid>``.
 
     Attributes:
-        stores: The repository.
         index: The index of the records; `update` maintains it.
     """
 
@@ -188,7 +184,6 @@ class RunRecords:
         """Update a record, and return it with its predicate; see `RecordStore.updated`.
 
         Args:
-            key: The run.
             change: As for `update`; it may be called once more for an outdated version.
             known: A version of the record for the first try, which may be outdated.
         """
@@ -230,14 +225,8 @@ class RunRecords:
         """Count a try of a step; return its number and its fence, both unique to the try.
 
         Args:
-            step_branch: The branch of the step.
-            run_attempt: The attempt of the run.
             newest: The version that was found at `try_place`.
             owner: The owner of the step, or "".
-
-        Raises:
-            FencedError: A newer attempt of the run has started the step.
-            AlreadyExistsError: In this attempt, the step has another owner.
         """
         clock, ids = self.stores.clock, self.stores.ids
         what = f"step {step_branch!r}"
@@ -272,8 +261,6 @@ class RunRecords:
         """Record the end of an owner's try, unless a newer try was started.
 
         Args:
-            step_branch: The branch of the step.
-            fence: The fence of the try.
             joined: The commit with which it joined, or "" if it changed nothing; None for a try that
                 failed, after which a step that has not joined in the attempt has no owner.
         """
@@ -323,8 +310,6 @@ class Appointment:
     """The time at which a run must be checked.
 
     Attributes:
-        at: The time.
-        branch: Branch of the run.
         last: Whether the run was already over at the previous check.
     """
 

@@ -241,9 +241,6 @@ def _reverting(stores: Stores, record: RunRecord, publish: Publish) -> Commit | 
 
     The claims of the target's head decide for the latest publish. The history is read for others, and
     to find the commit that withdrew one.
-
-    Raises:
-        RunStateError: The target has lost the publish by a reset or an undo.
     """
     mine = [item for item in record.publishes if item.into == publish.into]
     latest = latest_change(mine) if mine else None

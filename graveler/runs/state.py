@@ -60,11 +60,7 @@ TRANSITIONS: Mapping[tuple[RunState, RunEvent], RunState] = {
 
 
 def next_state(key: str, state: RunState, event: RunEvent) -> RunState:
-    """Return the state that follows.
-
-    Raises:
-        RunStateError: The event cannot happen in that state.
-    """
+    """Return the state that follows."""
     after = TRANSITIONS.get((state, event))
     if after is None:
         raise RunStateError(
@@ -124,9 +120,6 @@ def with_rollback(
     Later publishes that changed nothing depend on it, and are reverted with it.
 
     Args:
-        publishes: The publishes.
-        commit: The commit of the publish.
-        rollback: The commit that reverts it.
         rests: Returns whether a later publish is not on top of `rollback`.
     """
     marked: list[Publish] = []

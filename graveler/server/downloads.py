@@ -28,16 +28,8 @@ class Download:
     without a copy. A linked file is copied, because it may be written before the kernel has sent it.
 
     Args:
-        stores: The repository.
-        entry: The file.
         start: The first byte.
         length: Number of bytes.
-
-    Attributes:
-        length: As given.
-
-    Raises:
-        CorruptionError: The size of the file differs from its entry, or its bytes are gone.
     """
 
     def __init__(self, stores: Stores, entry: Entry, start: int, length: int) -> None:

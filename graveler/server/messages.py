@@ -16,11 +16,7 @@ _BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class HttpError(Exception):
-    """A request that is refused.
-
-    Attributes:
-        status: Status of the answer.
-    """
+    """A request that is refused."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -35,12 +31,7 @@ class Body(Protocol):
     """The body of a request, which can be read once."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; none at the end.
-
-        Raises:
-            ClientGoneError: The connection ended, or nothing came for too long.
-            HttpError: The body is not a sequence of chunks.
-        """
+        """Return at most `size` bytes; none at the end."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,6 @@ class Request:
     """A request.
 
     Attributes:
-        method: Its method.
         target: Its path and query as they were sent, in ASCII.
         headers: Its headers by lower-case name.
         body: Its body; None if it has none.
@@ -122,8 +112,6 @@ class Answer:
     """The answer to a request.
 
     Attributes:
-        status: Its status.
-        content: Its body.
         headers: Its headers, except those that frame it.
         reason: The words next to the status; "" for the usual ones.
         download: Bytes of a file, which are the body instead of `content`.
@@ -147,7 +135,6 @@ class Surface(Protocol):
 
     Attributes:
         prefix: The start of its paths, without a slash at the end.
-        methods: The methods that it knows.
     """
 
     prefix: str

@@ -26,11 +26,7 @@ def new_token() -> str:
 
 
 def check_token(token: str) -> str:
-    """Return the token if clients can send it.
-
-    Raises:
-        InvalidInputError: It is too short or too long, or Hadoop's client does not accept it as a user's name.
-    """
+    """Return the token if clients can send it."""
     if not _LEAST <= len(text(token, "token", empty=True)) <= _MOST or not _FORM.fullmatch(token):
         raise InvalidInputError(
             f"a token of {len(token)} characters: give {_LEAST} to {_MOST} of A-Z, a-z, 0-9, '_', '.' "
@@ -66,11 +62,7 @@ def spark_settings(address: str, token: str) -> dict[str, str]:
 
 
 class TokenCheck:
-    """Compares tokens with the right one in constant time.
-
-    Args:
-        token: The right token.
-    """
+    """Compares tokens with the right one in constant time."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -79,7 +71,6 @@ class TokenCheck:
         """Return whether a request has the token, in any place where it may have it.
 
         Args:
-            query: The parameters of the request.
             authorization: Its ``Authorization`` header, or "".
         """
         scheme, _, bearer = authorization.partition(" ")
@@ -92,11 +83,7 @@ class TokenCheck:
         )
 
     def grant(self, form: bytes) -> dict[str, Any] | None:
-        """Return the answer to a client that sends its secret; None if the secret is wrong.
-
-        Args:
-            form: The body of its request.
-        """
+        """Return the answer to a client that sends its secret; None if the secret is wrong."""
         fields = dict(parse_qsl(form.decode("utf-8", "replace")))
         secret = fields.get("client_secret", "")
         if not self._is_right(secret):

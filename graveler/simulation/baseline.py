@@ -34,7 +34,6 @@ def apply_as_lakefs(
 
     Args:
         store: The store of the trees. Only trees that this function wrote can be a base.
-        base: Metarange id.
         changes: The changes in key order, each key once.
         splitting: The policy; its largest size, raggedness and number are used.
     """
@@ -63,7 +62,6 @@ def cuts(ends: "np.typing.NDArray[Any]", breaks: Iterable[int], most: int) -> It
     Args:
         ends: Logical bytes up to and including each row.
         breaks: Rows after which the hash of the key ends a range, ascending.
-        most: Bytes at which a range ends.
     """
     left = iter(breaks)
     hashed = next(left, None)

@@ -24,7 +24,6 @@ class MergeFigures:
 
     Attributes:
         ranges_read: Number of ranges that it reads.
-        bytes_read: Bytes of these ranges.
         bytes_shared: Share of the bytes added by the second branch that is in ranges which the first
             branch also has.
     """
@@ -39,7 +38,6 @@ class Figures:
     """The figures of a policy. Bytes are logical: those of keys and value records.
 
     Attributes:
-        policy: Name of the policy.
         commits: Number of replayed commits.
         ranges_written: Ranges that a commit writes, on average.
         bytes_written: Bytes that a commit writes in ranges, on average.
@@ -51,7 +49,6 @@ class Figures:
         write_cost: Average cost of a commit in MiB: a request and an object for each range and for the
             metarange.
         ranges: Number of ranges at the end.
-        bytes: Bytes at the end.
         sizes: Sizes that 10, 50 and 90 % of the ranges at the end do not exceed.
         small: Share of the ranges at the end that are below 1 MiB.
         well_sized: Share of the bytes at the end that are in ranges of 1 to 10 MiB.

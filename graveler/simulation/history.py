@@ -29,9 +29,7 @@ class History:
 
     Attributes:
         name: Name of the pattern, file or branch from which it comes.
-        about: Its sizes as text.
         base: Called once for each policy; returns the initial tree as changes in key order.
-        commits: The commits on that tree.
         other: The commits of a second branch on that tree, which is then merged; None for none.
     """
 
@@ -57,9 +55,7 @@ def written(key: bytes, version: int = 0, size: int = VALUE_BYTES) -> StagedChan
     Its ids and its content are invented. They are equal only for equal arguments.
 
     Args:
-        key: The key.
         version: Version of the entry at that key.
-        size: Bytes of its value record.
     """
     # the version is not a seed: short keys with certain seeds have equal hashes
     digest = xxh3_128_digest(key + version.to_bytes(8, "big", signed=True))

@@ -28,8 +28,6 @@ class Listed(NamedTuple):
     """One file of a listing.
 
     Attributes:
-        key: The key of its path.
-        size: Bytes.
         etag: The ETag in the listing; "" for none.
         modified: When it was written; None if the listing does not say.
         bucket: Its bucket; "" if the listing does not say.
@@ -56,13 +54,6 @@ def read_listings(
             each file must begin after the last key of the file before.
         columns: Names of the columns of a CSV file that does not name them, as the `fileSchema` of
             an inventory's manifest lists them; "" for those of `S3_COLUMNS`.
-        sort: Read everything, then sort it.
-
-    Raises:
-        InvalidInputError: A file cannot be read, has no key or size, or has an invalid path, size
-            or time; the message names the file and the line.
-        UnsortedKeysError: A key does not come after the one before it.
-        MissingDependencyError: A file is Parquet, and pyarrow is not installed.
     """
     rows = chain.from_iterable(_rows(file, columns or S3_COLUMNS) for file in files)
     last = b""

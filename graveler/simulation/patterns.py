@@ -95,7 +95,6 @@ def compaction(base: Base, sizes: Sizes) -> History:
     """Return a history in which each commit replaces the files of 5 folders by fewer files.
 
     Args:
-        base: The initial tree.
         sizes: The sizes; only the number of commits and the seed are used.
     """
 
@@ -128,7 +127,6 @@ def updates(base: Base, sizes: Sizes) -> History:
     """Return a history in which each commit rewrites random files.
 
     Args:
-        base: The initial tree.
         sizes: The sizes; only the numbers of files and commits and the seed are used.
     """
 
@@ -202,16 +200,11 @@ def pattern(
     """Return an invented history.
 
     Args:
-        name: One of `PATTERNS`.
         files: Number of files of a commit in each table; None for the pattern's own number. The same
             holds for the next three arguments.
         commits: Number of commits.
         tables: Number of folders below `input/`.
         base: Approximate number of files in the initial tree.
-        seed: Seed of the random numbers.
-
-    Raises:
-        InvalidInputError: There is no such pattern, or a number is too small.
     """
     if name not in _MAKERS:
         raise InvalidInputError(f"pattern {name!r}: give one of {', '.join(PATTERNS)}")
@@ -246,11 +239,7 @@ def _what(name: str, sizes: Sizes) -> str:
 def changed_by(
     history: History, name: str, *, files: int = 20, commits: int = 48, seed: int = 1
 ) -> History:
-    """Return a history that changes another one's tree by a pattern: `compaction` or `updates`.
-
-    Raises:
-        InvalidInputError: The pattern makes its own tree.
-    """
+    """Return a history that changes another one's tree by a pattern: `compaction` or `updates`."""
     makers = {"compaction": compaction, "updates": updates}
     if name not in makers:
         raise InvalidInputError(

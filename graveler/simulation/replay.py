@@ -18,8 +18,6 @@ class Policy:
     """A policy to replay a history under.
 
     Attributes:
-        name: Its name in reports.
-        splitting: The policy that ends ranges.
         as_lakefs: Whether lakeFS's rule decides which ranges a commit writes again.
     """
 
@@ -73,8 +71,6 @@ class Replay:
     """A history under one policy.
 
     Attributes:
-        policy: The policy.
-        base: Bytes of the initial tree.
         steps: The commits of the first branch.
         ranges: The ranges of its last tree.
         merge: The merge, if the history has a second branch.
@@ -93,12 +89,7 @@ def replay(
     """Replay a history under a policy, on ranges in memory.
 
     Args:
-        history: The history.
-        policy: The policy.
         progress: Called after each commit with the number of commits.
-
-    Raises:
-        UnsortedKeysError: The history has changes out of order.
     """
     return _Replay(policy, progress).run(history)
 

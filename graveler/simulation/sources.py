@@ -36,14 +36,9 @@ def listed_history(
     counts only at its last time.
 
     Args:
-        files: Listings of the bucket; see `read_listings`.
-        columns: Names of their columns.
         sort: Whether to sort them.
         every: Length of the span of a commit.
         commits: Number of commits to replay, the latest; older files are in the initial tree.
-
-    Raises:
-        InvalidInputError: A listing cannot be read or is empty, or a file has no time.
     """
     span = duration(every, "every", zero=False).total_seconds()
     listed = list(read_listings(files, columns=columns, sort=sort))
@@ -93,8 +88,6 @@ def branch_history(stores: Stores, head: Commit, name: str, commits: int = MOST_
     """Return the history of a branch, along first parents.
 
     Args:
-        stores: The repository.
-        head: The head of the branch.
         name: Name of the branch, for the report.
         commits: Number of commits to replay, the latest; the tree before them is the initial tree.
             Commits whose trees are collected as garbage are left out.

@@ -53,7 +53,6 @@ class Survey(NamedTuple):
         rows: Number of rows.
         first: The first key.
         last: The last key.
-        candidates: Break keys, ascending.
         every: Number of break keys in a slice.
     """
 
@@ -86,7 +85,6 @@ class Builder:
     """Builds a tree from a base tree and the rows of a frame.
 
     Args:
-        stores: The repository.
         frame: Rows of an inventory, with the key of each.
         found: The result of the first pass.
         replaces: Prefix of the keys that the frame replaces completely; None keeps all other keys.
@@ -108,13 +106,7 @@ class Builder:
         self.files = self.size = self.removed = 0
 
     def build(self, base: str) -> Applied:
-        """Return the new tree for the tree of a metarange; all its ranges are in the store.
-
-        Raises:
-            InvalidInputError: A row is not valid, or a path is in two rows.
-            PermissionDeniedError: A file is outside the declared places.
-            SourceChangedError: The second pass did not find the rows of the first one.
-        """
+        """Return the new tree for the tree of a metarange; all its ranges are in the store."""
         found, ranges = self._found, self._stores.ranges
         first, last = found.first, found.last
         if self._replaces is not None:
@@ -147,23 +139,13 @@ class Builder:
 
 
 def by_tasks(frame: "DataFrame", task: Task) -> list[Sliced]:
-    """Return the slices that tasks build from a frame.
-
-    Raises:
-        InvalidInputError: The storage is in the memory of this process.
-        MissingDependencyError: Workers do not have the driver's version of graveler.
-        GravelerError: As for `in_order`.
-    """
+    """Return the slices that tasks build from a frame."""
     check_job(frame.sparkSession, task.objects)
     return in_order(frame.mapInArrow(task, RESULT).collect())
 
 
 def in_order(rows: "Sequence[Row]") -> list[Sliced]:
-    """Return the slices of the rows that tasks returned.
-
-    Raises:
-        GravelerError: The error of a task, with its original type.
-    """
+    """Return the slices of the rows that tasks returned."""
     by_slice: defaultdict[int, list[tuple[int, bytes | None, bytes, bool]]] = defaultdict(list)
     for number, key, value, there in rows:
         by_slice[number].append((number, key and bytes(key), bytes(value), there))
@@ -180,11 +162,7 @@ def kept(ranges: RangeStore, run: Callable[[], list[Sliced]]) -> list[Sliced]:
     """Return the slices that tasks have built, once garbage collection keeps all tables they found.
 
     Args:
-        ranges: The store of the tables.
         run: Runs the tasks; called again if a sweep has deleted a table meanwhile.
-
-    Raises:
-        ThrottledError: A sweep deleted a table during each try.
     """
     for _ in range(_TRIES):
         slices = run()

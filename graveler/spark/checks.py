@@ -53,7 +53,6 @@ class Outcome(NamedTuple):
 
     Attributes:
         looked_at: Number of checked objects.
-        hashed: Bytes read to compare checksums.
         findings: For ranges: the number of the holder, the position in it, and the fields of a finding.
         faults: For objects: the number of the holder, the position in it, address, fault and paths.
     """
@@ -69,7 +68,6 @@ class RangeTask:
     """Reads ranges; a task of another process calls it.
 
     Attributes:
-        ranges: The store of the ranges.
         entries: Whether to return entries too.
     """
 
@@ -104,7 +102,6 @@ class ObjectTask:
     """Checks several objects at a time; a task of another process calls it.
 
     Attributes:
-        files: The stores of the objects.
         depth: How much of each object is checked.
     """
 
@@ -129,7 +126,6 @@ def object_row(number: int, place: int, entry: Entry) -> Row:
     Args:
         number: Number of the holder.
         place: Position of the entry in the holder.
-        entry: The entry.
     """
     fields = (getattr(entry, name) for name in OBJECT_FIELDS[1:])
     return (number, place, None, None, None, [entry.path], mark_of(entry), *fields)
@@ -161,9 +157,7 @@ class TaskCheck:
     """Checks ranges and objects by tasks; see `graveler.reads.soundness.FileCheck`.
 
     Args:
-        stores: The repository.
         depth: How much of each object is checked.
-        jobs: Runs the tasks.
     """
 
     def __init__(self, stores: Stores, depth: Depth, jobs: Jobs) -> None:

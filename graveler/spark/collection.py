@@ -42,13 +42,9 @@ def collector(
     as a list, so that later calls read only new ranges.
 
     Args:
-        repository: The repository.
         spark: A session; by default the active one, else a new one when it is needed.
         method: ``process`` or ``spark``; ``auto`` uses Spark if the kept ranges have two million entries
             or more.
-
-    Raises:
-        KVOutdatedError: The key-value store has lost records, so needed files would be collected.
     """
     return repository.gc.reading(AddressReader(spark, choice(method, "method", METHODS)))
 
@@ -58,7 +54,6 @@ class AddressReader:
 
     Args:
         spark: A session; None for the active one, else a new one.
-        method: As for `collector`.
     """
 
     def __init__(self, spark: "SparkSession | None", method: str) -> None:
@@ -66,13 +61,7 @@ class AddressReader:
         self._method = method
 
     def __call__(self, lists: AddressLists, ranges: Ranges) -> Iterator[bytes]:
-        """Yield the addresses; those from tasks are ascending and distinct.
-
-        Raises:
-            CorruptionError: A range is missing or damaged.
-            InvalidInputError: Executors cannot reach the storage.
-            MissingDependencyError: Workers do not have the driver's version of graveler.
-        """
+        """Yield the addresses; those from tasks are ascending and distinct."""
         if self._method == "process":
             return by_one_process(lists, ranges)
         found = list(ranges)

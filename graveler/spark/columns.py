@@ -103,7 +103,6 @@ def entry_structs(
     """Return entries as one column, with null for a missing entry.
 
     Args:
-        keys: The key of each row.
         values: The value record of each row, or None.
         others: Value records that fill the masked fields of missing entries, or None.
     """

@@ -51,12 +51,7 @@ _REPLACES = "replaces"
 
 @dataclass(frozen=True, slots=True)
 class CommitTask:
-    """Builds a slice of its changes; a task of another process calls it.
-
-    Attributes:
-        objects: The repository's object store.
-        cut: The slices.
-    """
+    """Builds a slice of its changes; a task of another process calls it."""
 
     objects: ObjectStore
     cut: Cut
@@ -96,8 +91,6 @@ class TaskCommitter:
     """Applies changes to trees by tasks.
 
     Args:
-        stores: The repository.
-        spark: The session.
         least: Logical bytes to read and write from which tasks do the work; below, this process does it.
         share_bytes: Approximate logical bytes of a slice.
     """
@@ -119,12 +112,7 @@ class TaskCommitter:
         """Return the new tree for the tree of a metarange, as `committed.apply.apply` does.
 
         Args:
-            base: Metarange id.
             changes: The changes in key order, each key once. They are held in memory as Arrow rows.
-
-        Raises:
-            CorruptionError: A range cannot be read.
-            ThrottledError: A sweep deleted tables during each try.
         """
         ranges, splitting = self._stores.ranges, self._stores.splitting
         load = Load(read(ranges, base), splitting)

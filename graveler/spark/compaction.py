@@ -42,8 +42,6 @@ class Compaction:
         partitions: Number of partitions with rewritten files.
         files_before: Number of rewritten files.
         files_after: Number of files that replace them.
-        bytes_before: Bytes of the rewritten files.
-        bytes_after: Bytes of the new files.
     """
 
     commit: Commit | None
@@ -60,8 +58,6 @@ class Bin:
 
     Attributes:
         folder: The partition's folder below the table's, with a slash at its end, or "".
-        values: The values of its partition columns.
-        files: The files.
     """
 
     folder: str
@@ -127,11 +123,6 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
 
     Returns:
         The entries of the new files.
-
-    Raises:
-        CorruptionError: The new files have a different number of rows.
-        InvalidInputError: Spark does not read the files as one table.
-        SchemaChangedError: Columns have types that do not go together.
     """
     files = [file for one in due for file in one.files]
     columns = partition_columns([relative for relative, _ in files])

@@ -39,11 +39,7 @@ _CHUNK = 100
 
 @dataclass(frozen=True, slots=True)
 class CopyTask:
-    """Copies or deletes the files of rows; a task of another process calls it.
-
-    Attributes:
-        copier: Copies or deletes one file.
-    """
+    """Copies or deletes the files of rows; a task of another process calls it."""
 
     copier: Copier
 
@@ -112,11 +108,7 @@ def export(
 
 
 def _run(rows: "DataFrame", copier: Copier, tasks: int) -> tuple[int, int]:
-    """Return the number of files that tasks copied or deleted, and the bytes of the copies.
-
-    Raises:
-        GravelerError: Files could not be copied; the message has the paths of some.
-    """
+    """Return the number of files that tasks copied or deleted, and the bytes of the copies."""
     from pyspark.sql import functions as f
 
     done = rows.repartition(tasks, "path").mapInArrow(CopyTask(copier), _RESULT)

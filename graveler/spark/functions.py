@@ -35,7 +35,6 @@ class Place(NamedTuple):
 
     Attributes:
         lake: The lake's location, as for ``graveler.open``.
-        repository: Name of the repository.
     """
 
     lake: str
@@ -51,9 +50,7 @@ class Planned(AnalyzeResult):
     """The data that tasks get from the driver.
 
     Attributes:
-        ranges: The store of the trees.
         trees: Metarange ids by ref.
-        parts: Rows that the driver has listed.
     """
 
     ranges: RangeStore | None = None
@@ -152,9 +149,6 @@ def register_sql(spark: "SparkSession", repository: "Repository") -> None:
     Args:
         spark: The session, classic or of Spark Connect.
         repository: The repository. A second call for another one replaces the functions.
-
-    Raises:
-        InvalidInputError: The key-value store of the lake is in the memory of this process.
     """
     place = Place(repository.stores.location, repository.name)
     check_opened(place.lake)

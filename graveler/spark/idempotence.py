@@ -33,7 +33,6 @@ class Txn:
     """The name of a transaction.
 
     Attributes:
-        app: The application.
         version: The part of its work, such as a day or a batch.
         query: Id of the batch's streaming query, from its checkpoint; "" for none.
     """
@@ -44,11 +43,7 @@ class Txn:
 
     @classmethod
     def of(cls, pair: Any) -> "Txn":
-        """Return the name that a caller gives.
-
-        Raises:
-            InvalidInputError: It is not a pair of a text and a whole number.
-        """
+        """Return the name that a caller gives."""
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InvalidInputError(f"txn={pair!r}: give a pair such as ('orders', 20260103)")
         return cls(text(pair[0], "txn[0]"), count(pair[1], "txn[1]"))
@@ -64,23 +59,14 @@ class Txn:
 
 
 class Landed:
-    """The transactions that the history of commits holds.
-
-    Args:
-        commits: The commits of the repository.
-    """
+    """The transactions that the history of commits holds."""
 
     def __init__(self, commits: "Commits") -> None:
         self._commits = commits
         self._searched: dict[str, tuple[str, dict[Txn, Commit]]] = {}
 
     def find(self, txn: Txn, head: Commit) -> Commit | None:
-        """Return the commit of a transaction, `head` or an ancestor; None if there is none.
-
-        Raises:
-            CheckpointError: It is the first batch of its query there, but other queries have landed batches
-                with the same name, or it comes before the latest batch of its query.
-        """
+        """Return the commit of a transaction, `head` or an ancestor; None if there is none."""
         known = self._of(txn.app, head)
         if txn.query:
             _check_order(txn, known)

@@ -55,19 +55,12 @@ def import_(
         branch: The target; it must have no staged writes.
         source: A folder, a prefix of a bucket, or the file of an inventory.
         to: Folder of the entries; "" for the whole tree.
-        message: Message of the commit.
         below: For an inventory: only files below this place; their paths begin after it.
         replace: Delete paths below `to` that the source does not have, in the same commit.
         method: ``process`` or ``spark``; ``auto`` uses Spark for inventories of 1 GiB or more. The number
             of files in a folder is not known before it is listed, so one process imports a folder.
         spark: A session; by default the active one, else a new one.
-        metadata: Metadata of the commit.
         committer: Name of the committer; "" stands for the user of the process.
-        slice_rows: As for `import_frame`.
-
-    Raises:
-        StateError: Writes are staged on the branch.
-        GravelerError: As for `import_frame` and ``branch.import_``.
     """
     instance(branch, "branch", Branch, "a branch")
     choice(method, "method", METHODS)
@@ -119,27 +112,14 @@ def import_frame(
     key-value store. They need the driver's version of graveler.
 
     Args:
-        branch: The target.
         frame: A row for each file. Names of columns ignore case and underscores. Required: ``path``
             (below `to`), ``address``, ``size``, and ``etag``, ``version`` or, for a local file,
             ``mtime``. Optional: ``checksum``, ``content_type`` and ``metadata`` (a map of texts).
             Other columns are not read.
         to: Folder of the entries; "" for the whole tree.
-        message: Message of the commit.
         replace: Delete paths of the head below `to` that the frame does not have, in the same commit.
-        metadata: Metadata of the commit.
         committer: Name of the committer; "" stands for the user of the process.
         slice_rows: Approximate number of rows of a task. It does not change the result.
-
-    Raises:
-        InvalidInputError: A column is missing, a row is not valid, or a path is in two rows; the
-            message has the path. Or executors cannot reach the storage.
-        ObjectNotFoundError: The frame has no rows.
-        NoChangesError: The head already has all of these entries.
-        StateError: Writes are staged below `to`.
-        PermissionDeniedError: A file is outside the declared places.
-        SourceChangedError: The frame gave other rows when it was read again.
-        MissingDependencyError: Workers do not have the driver's version of graveler.
     """
     instance(branch, "branch", Branch, "a branch")
     to, slice_rows = prefix_text(to, "to"), count(slice_rows, "slice_rows", least=1)
@@ -160,11 +140,7 @@ def import_frame(
 
 
 def _rows_of(frame: "DataFrame", to: str) -> "DataFrame":
-    """Return the columns of an inventory in a frame, and the key of each row.
-
-    Raises:
-        InvalidInputError: It is not a frame of Spark, or a column is missing or occurs twice.
-    """
+    """Return the columns of an inventory in a frame, and the key of each row."""
     from pyspark.sql import functions as f
 
     if not type(frame).__module__.startswith("pyspark.sql."):

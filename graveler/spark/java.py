@@ -72,9 +72,6 @@ def find_java(
     Args:
         packaged: Returns the launcher of the packaged runtime, or None.
         cache: Folder for the shims; by default the user's cache folder.
-
-    Raises:
-        MissingDependencyError: None is new enough; the message says what was found and how to get one.
     """
     seen = []
     for source, launcher in _candidates(packaged):

@@ -19,11 +19,7 @@ def open_lake(location: str) -> "Lake":
 
 
 def check_opened(location: str) -> None:
-    """Refuse a lake that would be empty in another process.
-
-    Raises:
-        InvalidInputError: Its key-value store is in the memory of this process.
-    """
+    """Refuse a lake that would be empty in another process."""
     if load_config(location).kv_uri == "mem://":
         raise InvalidInputError(
             f"the key-value store of {location} is in the memory of this process, and the processes of "

@@ -20,12 +20,7 @@ Row = Mapping[str, Any]
 
 
 class ListingReader(DataSourceReader):
-    """Lists rows on the driver; tasks only return them.
-
-    Args:
-        open_lake: Opens the lake at a location.
-        request: The request.
-    """
+    """Lists rows on the driver; tasks only return them."""
 
     def __init__(self, open_lake: "Callable[[str], Lake]", request: Request) -> None:
         self._open_lake = open_lake

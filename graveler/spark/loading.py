@@ -34,7 +34,6 @@ def planning(spark: "SparkSession", uris: Collection[str]) -> "Iterator[SparkSes
     that session, which only lists of files use, change during the block.
 
     Args:
-        spark: The session.
         uris: The files. If all are on the driver's own disk, the driver lists them faster than tasks.
     """
     if len(uris) <= int(spark.conf.get(_LISTED_BY_TASKS) or 0):
@@ -88,8 +87,6 @@ def frame_of_table(
     A limit of 0 rows in a batch means no limit, but PySpark would cut the table by 0.
 
     Args:
-        spark: The session.
-        table: The table.
         schema: The columns. A table without rows needs it, because Spark Connect infers none.
     """
     with ExitStack() as settings:
@@ -100,11 +97,7 @@ def frame_of_table(
 
 
 def check_limit(spark: "SparkSession") -> None:
-    """Refuse Python data sources if a batch has no limit, because Spark's own reader of them fails.
-
-    Raises:
-        InvalidInputError: There is no limit.
-    """
+    """Refuse Python data sources if a batch has no limit, because Spark's own reader of them fails."""
     with _planning:
         most = _most(spark)
     if most <= 0:

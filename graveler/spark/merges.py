@@ -38,14 +38,7 @@ _LARGE = 4 << 30
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """Merges slices by their numbers; a task of another process calls it.
-
-    Attributes:
-        objects: The repository's object store.
-        order: The trees to merge.
-        slices: The slices.
-        strategy: The strategy for conflicts.
-    """
+    """Merges slices by their numbers; a task of another process calls it."""
 
     objects: ObjectStore
     order: Order
@@ -59,12 +52,7 @@ class MergeTask:
                 yield result_batch(number, partial(self.run, number))
 
     def run(self, number: int) -> Sliced:
-        """Merge a slice.
-
-        Raises:
-            InvalidInputError: A resolver has failed, or has returned an invalid answer.
-            CorruptionError: A range cannot be read.
-        """
+        """Merge a slice."""
         store, found = task_store(self.objects)
         settled = settled_apart(self.strategy)
         made = merge_slice(
@@ -104,26 +92,14 @@ def _bytes(value: str | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TaskMerger:
-    """Merges slices by tasks.
-
-    Attributes:
-        stores: The repository.
-        spark: The session.
-        strategy: The strategy for conflicts.
-    """
+    """Merges slices by tasks."""
 
     stores: Stores
     spark: "SparkSession"
     strategy: Strategy | None
 
     def run(self, order: Order, slices: Sequence[Slice]) -> list[MergedSlice]:
-        """Return the results of slices.
-
-        Raises:
-            InvalidInputError: As for `MergeTask.run`.
-            CorruptionError: A range cannot be read.
-            ThrottledError: A sweep deleted tables during each try.
-        """
+        """Return the results of slices."""
         task = MergeTask(self.stores.objects, order, slices, self.strategy)
         numbers = self.spark.range(0, len(slices), 1, len(slices))
         return list(map(_merged, kept(self.stores.ranges, lambda: by_tasks(numbers, task))))
@@ -156,11 +132,7 @@ def merge(
 
 
 def _check_sent(strategy: Strategy | None) -> None:
-    """Refuse a resolver that cannot be sent to tasks.
-
-    Raises:
-        InvalidInputError: The message has Python's reason.
-    """
+    """Refuse a resolver that cannot be sent to tasks."""
     from pyspark import cloudpickle
 
     try:

@@ -31,12 +31,9 @@ class Request:
 
     Attributes:
         lake: The lake's location, as for ``graveler.open``.
-        repository: Name of the repository.
-        kind: One of `KINDS`.
         ref: The version, a ref expression; "" for the head of the default branch.
         at: A time in ISO 8601, to read the branch `ref` as it was then; "" for now.
         base: The ref to compare `ref` with, or the branch to merge it into.
-        prefix: Start of the paths.
         parallelism: Number of tasks; 0 to choose it by the number of entries.
         branch: The branch whose changes a stream shows; "" for the default branch.
         starting_ref: The version after which the stream begins; "" to begin with the first commit.
@@ -60,11 +57,7 @@ class Request:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Request":
-        """Return the request of the given options; names may be in any case, as in Spark.
-
-        Raises:
-            InvalidInputError: An option or a kind is unknown, or one is missing.
-        """
+        """Return the request of the given options; names may be in any case, as in Spark."""
         given = {name.lower(): value for name, value in options.items()}
         kind = given.get("kind", "")
         if kind not in KINDS:

@@ -35,10 +35,7 @@ class PackTask:
     """Packs stretches of a tree by their numbers; a task of another process calls it.
 
     Attributes:
-        objects: The repository's object store.
-        splitting: The policy.
         everything: Whether all ranges are cut again.
-        tree: Metarange id.
         shares: The numbers of the stretches that each task packs.
     """
 
@@ -70,8 +67,6 @@ class TaskPacker:
     """Packs trees by tasks.
 
     Args:
-        stores: The repository.
-        spark: The session.
         everything: Whether all ranges are cut again.
         share_bytes: Approximate logical bytes that a task reads.
     """
@@ -90,25 +85,13 @@ class TaskPacker:
         self._share = share_bytes
 
     def waiting(self, branch: str) -> int:
-        """Return the approximate logical bytes of the stretches to pack in a branch's head.
-
-        Raises:
-            RefNotFoundError: No such branch.
-        """
+        """Return the approximate logical bytes of the stretches to pack in a branch's head."""
         head = self._stores.refs.branches.get(branch).commit_id
         infos = read(self._stores.ranges, self._stores.refs.commits.get(head).metarange)
         return sum(each.size for each in self._packer.stretches(infos, self._packer.bad(infos)))
 
     def pack(self, tree: str) -> Packed:
-        """Return the packed tree, as `Packer.pack` does.
-
-        Args:
-            tree: Metarange id.
-
-        Raises:
-            CorruptionError: A range cannot be read.
-            ThrottledError: A sweep deleted tables during each try.
-        """
+        """Return the packed tree, as `Packer.pack` does."""
         from graveler.spark.trees import balanced
 
         ranges, packer = self._stores.ranges, self._packer

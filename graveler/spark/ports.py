@@ -15,11 +15,7 @@ _PATTERN = re.compile(r"[{}\[\]*?\\]")
 
 
 def spark_uri(uri: str) -> str:
-    """Return `uri` as Spark's file systems name it.
-
-    Raises:
-        InvalidInputError: Spark has no file system for it.
-    """
+    """Return `uri` as Spark's file systems name it."""
     scheme, _, rest = uri.partition("://")
     if scheme not in _SCHEMES:
         raise InvalidInputError(

@@ -68,24 +68,12 @@ def check_sent(*sent: object) -> None:
 
     Args:
         *sent: Objects that tasks get: stores, or objects that hold stores.
-
-    Raises:
-        InvalidInputError: A store is in the memory of this process.
     """
     pickle.dumps(sent)
 
 
 def check_job(spark: "SparkSession", *sent: object) -> None:
-    """Refuse a job of tasks that cannot run, before it begins.
-
-    Args:
-        spark: The session.
-        *sent: As for `check_sent`.
-
-    Raises:
-        InvalidInputError: A store is in the memory of this process.
-        MissingDependencyError: As for `preflight`.
-    """
+    """Refuse a job of tasks that cannot run, before it begins."""
     check_sent(*sent)
     preflight(spark)
 
@@ -94,7 +82,6 @@ def lacking(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
     """Return the packages that a worker lacks, each as a phrase.
 
     Args:
-        here: The versions in this process.
         there: The versions on the worker; "" for a package that it lacks.
     """
     lacks = [name for name in there if not there[name] and name not in (_EXECUTABLE, _HOST)]

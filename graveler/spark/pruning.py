@@ -29,13 +29,8 @@ def prune(path: str, files: Files, where: Mapping[str, Any], zone: Zone) -> File
     """Return the files whose partitions have the wanted values.
 
     Args:
-        path: The table, for errors.
-        files: All of its files.
         where: For each column a value or a list of values; None is the partition of nulls.
         zone: Returns the time zone of times that state none, in paths and in `where`.
-
-    Raises:
-        InvalidInputError: A column is not a partition column, or a value has an unsupported type.
     """
     columns = partition_columns([relative for relative, _ in files])
     for name in where:

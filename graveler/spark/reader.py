@@ -58,8 +58,6 @@ class DataFile:
     """A file of a table.
 
     Attributes:
-        relative: Its path relative to the table.
-        uri: Its URI, as Spark writes it.
         schema: Columns and types; None for those of the source.
     """
 
@@ -73,7 +71,6 @@ class FileGroup:
     """Files that Spark can read together.
 
     Attributes:
-        uris: The files.
         base: The folder below which Spark finds the partition columns, or "".
         constants: The partition columns that Spark cannot find, with their values.
         computed: The partition columns to compute from the addresses.
@@ -88,11 +85,7 @@ class FileGroup:
 
 
 def group_files(files: list[DataFile]) -> tuple[tuple[str, ...], list[FileGroup]]:
-    """Return the partition columns of a table and its files in groups.
-
-    Raises:
-        InvalidInputError: The files are not all partitioned by the same columns.
-    """
+    """Return the partition columns of a table and its files in groups."""
     names = partition_columns([file.relative for file in files])
     groups: dict[Any, list[DataFile]] = {}
     for file in files:
@@ -253,11 +246,7 @@ def _whole(
 
 
 def _united(frames: "Sequence[DataFrame]", partitions: tuple[str, ...], path: str) -> "DataFrame":
-    """Return the frames of groups as one frame with the columns of all; partition columns are last.
-
-    Raises:
-        InvalidInputError: A column has types that Spark cannot combine.
-    """
+    """Return the frames of groups as one frame with the columns of all; partition columns are last."""
     from pyspark.errors import AnalysisException
 
     try:
@@ -384,11 +373,7 @@ def _noticing_lost_files(path: str) -> Iterator[None]:
 
 
 def data_files(view: View, entries: Files) -> list[DataFile]:
-    """Return the files of entries with their URIs in Spark.
-
-    Raises:
-        InvalidInputError: Spark would skip one of them.
-    """
+    """Return the files of entries with their URIs in Spark."""
     files = [DataFile(name, spark_uri(view.uri(entry))) for name, entry in entries]
     for file in files:
         if is_hidden(file.uri.rpartition("/")[2]):
@@ -413,10 +398,7 @@ class Source:
     """Spark's reader without the files.
 
     Attributes:
-        spark: The session.
-        format: Spark's name of the file format.
         schema: Columns and types; None if Spark finds them.
-        options: Spark's options of the format.
         known: The partition columns whose types the entries have.
     """
 
@@ -467,8 +449,6 @@ class Source:
         differ, the groups are returned unchanged.
 
         Args:
-            groups: The groups.
-            view: The view to read from.
             entries: The entries of the files by their addresses.
         """
         firsts = {min(group.uris) for group in groups if not (group.base or group.schema)}

@@ -35,15 +35,10 @@ def s3a_settings(
     """Return Spark's settings for the storage of a repository; none if it is not on S3.
 
     Args:
-        storage: Root URI of the repository's objects.
         options: The lake's options of that store: endpoint_url, region, access_key and so on.
         jars: A folder of jars. ``hadoop-aws`` in it replaces the coordinates. With
             ``spark-hadoop-cloud`` in it, Spark commits by multipart uploads instead of renames.
         hadoop: Hadoop's version; by default that of PySpark's jars.
-
-    Raises:
-        InvalidInputError: The folder has no jars, or S3A has no setting for an option.
-        MissingDependencyError: Hadoop's version is not known.
     """
     scheme, _, rest = storage.partition("://")
     if scheme not in {"s3", "s3a", "s3n"}:
@@ -100,11 +95,7 @@ def _jars(folder: Path | None, hadoop: str) -> dict[str, str]:
 
 
 def bundled_hadoop() -> str:
-    """Return the version of Hadoop in PySpark's jars; S3A must have the same version.
-
-    Raises:
-        MissingDependencyError: The version is not known.
-    """
+    """Return the version of Hadoop in PySpark's jars; S3A must have the same version."""
     spec = find_spec("pyspark")
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else Path()
     for jar in folder.glob("hadoop-client-api-*.jar"):

@@ -58,14 +58,7 @@ def described(
     files: Sequence[ObjectInfo],
     kept: Kept,
 ) -> list[dict[str, str]]:
-    """Return the metadata of the entries of files that were just written.
-
-    Args:
-        store: The store of the files.
-        format: Spark's name of the file format.
-        files: The files.
-        kept: What the entries keep.
-    """
+    """Return the metadata of the entries of files that were just written."""
     pairs = {name: text for name, text in zip((SCHEMA, PARTITIONS), kept, strict=True) if text}
     if sum(len(text.encode()) for text in pairs.values()) > _MOST:
         pairs = {}
@@ -181,12 +174,7 @@ def check_merge(path: str, files: Iterable[Entry], new: Iterable[Kept]) -> None:
     """Refuse columns that Spark cannot read together with those of a table.
 
     Args:
-        path: The table.
-        files: The files that stay in it.
         new: What the entries of the new files keep.
-
-    Raises:
-        SchemaChangedError: The message names columns and types.
     """
     versions = [*dict.fromkeys([*map(kept_of, files), *new])]
     faults = [
@@ -217,13 +205,7 @@ def check_schema(path: str, before: "StructType", now: "StructType", rule: Schem
     """Compare the schema of a frame with that of its table.
 
     Args:
-        path: The table.
-        before: Its schema.
-        now: The schema of the frame.
         rule: ``same``: the same columns and types; ``evolve``: columns may be added or left out.
-
-    Raises:
-        SchemaChangedError: The schemas differ; the message names columns and types.
     """
     old, new = _types(before), _types(now)
     wrong = [

@@ -134,11 +134,7 @@ def _prepare(master: str) -> None:
 
 
 def time_zone(spark: "SparkSession") -> tzinfo:
-    """Return the time zone in which a session writes and reads times.
-
-    Raises:
-        InvalidInputError: Only Java knows the zone, as with ``PST``.
-    """
+    """Return the time zone in which a session writes and reads times."""
     name = spark.conf.get(_TIME_ZONE) or ""
     offset = _OFFSET.fullmatch(name)
     if offset:
@@ -163,10 +159,6 @@ def _active() -> "SparkSession | None":
 
 
 def running(app_name: str = "graveler") -> "SparkSession":
-    """Return the active Spark session unchanged, else a new one.
-
-    Args:
-        app_name: Name of a new session.
-    """
+    """Return the active Spark session unchanged, else a new one."""
     active = None if find_spec("pyspark") is None else _active()
     return active or session(app_name=app_name)

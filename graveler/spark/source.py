@@ -73,11 +73,7 @@ class Source(DataSource):
             return replace(request, ref=ref, at="", base=base)
 
     def reader(self, schema: "StructType") -> DataSourceReader:
-        """Return the reader of the kind.
-
-        Raises:
-            InvalidInputError: The caller gave other columns, or the kind is a stream.
-        """
+        """Return the reader of the kind."""
         kind = self._request.kind
         if kind in STREAMS:
             raise InvalidInputError(
@@ -120,12 +116,7 @@ class Source(DataSource):
         _refuse()
 
     def streamReader(self, schema: "StructType") -> "ChangeReader":
-        """Return the reader of a stream.
-
-        Raises:
-            InvalidInputError: The caller gave other columns, or the kind is not a stream.
-            MissingDependencyError: Spark is older than 4.2.
-        """
+        """Return the reader of a stream."""
         request = self._request
         if request.kind not in STREAMS:
             raise InvalidInputError(

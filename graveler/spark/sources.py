@@ -23,11 +23,7 @@ _BATCH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class PieceTask:
-    """Reads pieces of a source by their numbers; a task of another process calls it.
-
-    Attributes:
-        pieces: All pieces of the source.
-    """
+    """Reads pieces of a source by their numbers; a task of another process calls it."""
 
     pieces: Sequence[Piece]
 
@@ -67,12 +63,6 @@ def frame_of(spark: "SparkSession", pieces: Sequence[Piece]) -> "Iterator[DataFr
     """Yield the files of all pieces as a frame for `import_frame`.
 
     A task reads each piece once. The rows stay on the disks of the executors during the block.
-
-    Raises:
-        InvalidInputError: A row of an inventory is not valid, or a file cannot be read.
-        SourceChangedError: A file changed while it was read.
-        CorruptionError: The MD5 of an inventory's file differs from the manifest.
-        ObjectNotFoundError: A file of an inventory is missing.
     """
     from pyspark import StorageLevel
 

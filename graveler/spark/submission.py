@@ -45,9 +45,6 @@ def submitted_step(spark: "SparkSession") -> dict[str, str]:
 
         with graveler.attach(gs.submitted_step(spark)) as step:
             step.write(frame, "output/")
-
-    Args:
-        spark: The session.
     """
     settings = spark.conf.getAll
     return {

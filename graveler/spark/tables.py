@@ -174,12 +174,7 @@ class Tables:
         return self.spark.read.format("graveler").options(**options).load()
 
     def _options(self, kind: str, **options: str) -> dict[str, str]:
-        """Return the given options of the data source.
-
-        Raises:
-            InvalidInputError: The repository is in the memory of this process, or the settings of the
-                session do not allow data sources in Python.
-        """
+        """Return the given options of the data source."""
         check_limit(self.spark)
         stores = self.repository.stores
         check_opened(stores.location)
@@ -657,7 +652,6 @@ def attach(repository: "Repository", spark: "SparkSession | None" = None) -> Tab
         orders = lake.read("main", "tables/orders/", where={"dt": "2026-01-03"})
 
     Args:
-        repository: The repository.
         spark: The session, classic or of Spark Connect; by default the active one, else a new
             local one.
     """

@@ -45,7 +45,6 @@ class Claims:
     """The paths that must not have changed when a transaction lands.
 
     Args:
-        repository: The repository.
         base: The commit that the transaction has read.
     """
 
@@ -64,11 +63,7 @@ class Claims:
         self._paths.setdefault(folder, set()).update(paths)
 
     def check(self, head: Commit) -> None:
-        """Compare the claimed paths with a head of the target.
-
-        Raises:
-            MergeConflictError: Another writer has changed some of them.
-        """
+        """Compare the claimed paths with a head of the target."""
         if head.id == self._base.id:
             return
         changes = {change.path: change for change in self._changes(head)}

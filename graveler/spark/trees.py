@@ -37,7 +37,6 @@ class Ranges(NamedTuple):
 
     Attributes:
         left: Ranges of the only tree, or of the earlier one.
-        right: Ranges of the later tree.
     """
 
     left: tuple[RangeInfo, ...]
@@ -48,8 +47,6 @@ class TreeReader(DataSourceReader):
     """Reads entries, ranges or differences; tasks get a copy of it.
 
     Args:
-        ranges: The store of the trees.
-        request: The request.
         trees: Metarange ids of the tree, or of the two compared trees.
     """
 
@@ -137,7 +134,6 @@ def balanced(items: Sequence[_T], weight: Callable[[_T], int], parts: int) -> li
     """Return the items in order, in non-empty parts of about equal weight.
 
     Args:
-        items: The items.
         weight: Returns the weight of an item: its number of entries.
         parts: Number of parts; 0 to choose it by the weight.
     """

@@ -27,12 +27,7 @@ def verify_files(spark: "SparkSession", files: Sequence[tuple[Entry, str]]) -> N
     need graveler. A task holds one file in memory at a time.
 
     Args:
-        spark: The session.
         files: Entries, and the URIs of their files in Spark.
-
-    Raises:
-        CorruptionError: A file differs from its entry.
-        InvalidInputError: A file is too large for Spark to hash.
     """
     for entry, uri in files:
         if entry.size > _MOST_BYTES:

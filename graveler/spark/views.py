@@ -13,11 +13,7 @@ _QUOTED = re.compile(r"`(?:[^`]|``)*`")
 
 
 def check_view(spark: "SparkSession", name: Any) -> None:
-    """Refuse an invalid name of a temporary view.
-
-    Raises:
-        InvalidInputError: Spark does not parse it as a name, or it names a database.
-    """
+    """Refuse an invalid name of a temporary view."""
     from pyspark.errors import ParseException
 
     name = text(name, "name of a view")

@@ -220,11 +220,7 @@ def check_terms(
     options: Mapping[str, str] | None = None,
     schema: SchemaRule | None = None,
 ) -> None:
-    """Refuse arguments that `write` does not support for any frame.
-
-    Raises:
-        InvalidInputError: The message names the argument.
-    """
+    """Refuse arguments that `write` does not support for any frame."""
     path = path_text(path, "path")
     check_path(path.rstrip("/"))
     check_format(path, text(format, "format"))
@@ -250,10 +246,7 @@ def save(
 
     Args:
         target: The branch, run or step that provides the address.
-        df: The frame to write.
-        format: Spark's name of the file format.
         partition_by: Columns that become ``key=value`` folders.
-        options: Spark's options of the format.
         schema: The columns to store in the entries of Parquet files; by default those of `df`.
     """
     from pyspark.sql.functions import expr
@@ -297,11 +290,7 @@ def save(
 
 
 def _partitions(df: "DataFrame", names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of partition columns as the frame spells them.
-
-    Raises:
-        InvalidInputError: Readers would skip their folders.
-    """
+    """Return the names of partition columns as the frame spells them."""
     columns = df.columns if names else []
     spelled = {name.lower(): name for name in columns}
     found = tuple(name if name in columns else spelled.get(name.lower(), name) for name in names)
@@ -317,12 +306,7 @@ def _partitions(df: "DataFrame", names: Sequence[str]) -> tuple[str, ...]:
 def check_together(
     folder: str, stay: Sequence[Entry], columns: Sequence[str], new: Sequence[Kept]
 ) -> None:
-    """Refuse columns that do not go together with those of the files that stay in a table.
-
-    Raises:
-        InvalidInputError: The partition columns differ.
-        SchemaChangedError: Types differ.
-    """
+    """Refuse columns that do not go together with those of the files that stay in a table."""
     named = ((entry.path.removeprefix(folder), entry) for entry in stay)
     files = [(name, entry) for name, entry in named if is_in_table(name) and not is_hidden(name)]
     if not files:
@@ -385,12 +369,6 @@ def paths_in_partitions(
     """Return the paths of a table's files in the partitions of entries, including their own paths.
 
     Values are compared, not folders, because other programs escape and spell values differently.
-
-    Args:
-        view: The view that has the table.
-        folder: The table's folder.
-        entries: The written entries.
-        df: The written frame.
     """
     files = {entry.path: entry for entry in (*view.entries(folder), *entries)}
     named = [(path.removeprefix(folder), entry) for path, entry in files.items()]

@@ -52,9 +52,6 @@ def bounds(block: bytes) -> tuple[int, ...]:
     """Return the start of each run of entries, and the end of the last run.
 
     A run is the entries from one restart to the next.
-
-    Raises:
-        DamageError: The restarts do not fit into the block, or do not ascend from 0.
     """
     count = int.from_bytes(block[-4:], "little")
     end = len(block) - 4 - 4 * count
@@ -69,11 +66,7 @@ def bounds(block: bytes) -> tuple[int, ...]:
 
 
 def entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the (key, value) pairs of a metaindex, of properties or of a plain index.
-
-    Raises:
-        DamageError: The entries do not fit into the block.
-    """
+    """Yield the (key, value) pairs of a metaindex, of properties or of a plain index."""
     spent = 0
     for start, stop in pairwise(bounds(block)):
         key = b""
@@ -91,11 +84,7 @@ def entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def join_key(block: bytes, at: int, previous: bytes, shared: int, rest: int) -> tuple[bytes, int]:
-    """Return the key that shares `shared` bytes with `previous`, and the position behind it.
-
-    Raises:
-        DamageError: The key shares more bytes than `previous` has, or is too long.
-    """
+    """Return the key that shares `shared` bytes with `previous`, and the position behind it."""
     if shared > len(previous):
         raise DamageError(f"the key at byte {at} shares {shared} of {len(previous)} bytes")
     if shared + rest > KEY_BYTES + KEY_TRAILER_BYTES:
@@ -104,11 +93,7 @@ def join_key(block: bytes, at: int, previous: bytes, shared: int, rest: int) -> 
 
 
 def spend(spent: int, key: bytes) -> int:
-    """Return `spent` plus the memory of `key`. A small block can expand to many long keys.
-
-    Raises:
-        DamageError: The sum is more than a block may hold.
-    """
+    """Return `spent` plus the memory of `key`. A small block can expand to many long keys."""
     spent += len(key) + _PAIR_BYTES
     if spent > BLOCK_BYTES:
         raise DamageError(f"the keys take more than {BLOCK_BYTES} bytes")
@@ -122,8 +107,6 @@ class Columns(NamedTuple):
     """Consecutive records, column by column.
 
     Attributes:
-        keys: The keys, ascending.
-        values: The value of each key.
         lengths: The length of each key, followed by that of its value, as bytes of `array("I")`.
     """
 
@@ -151,13 +134,9 @@ def batches(block: bytes, runs: Sequence[int], after: bytes | None) -> Iterator[
     unbounded, because a hostile block can hold millions of records.
 
     Args:
-        block: The whole block, decompressed.
         runs: The start of each run to decode, and the end of the last one (see ``bounds``).
         after: Every key is greater than this. None at the start of the table, where the
             empty key is allowed.
-
-    Raises:
-        DamageError: The entries do not fit into the block, do not ascend, or are not puts.
     """
     try:
         yield from _batches(block, runs, after)
@@ -234,11 +213,7 @@ def _refusal(key: bytes, last: bytes, kind: int) -> DamageError:
 
 
 def run_of(block: bytes, runs: Sequence[int], key: bytes) -> int:
-    """Return the position of the only run that can hold `key`.
-
-    Raises:
-        DamageError: A run does not start with a whole key.
-    """
+    """Return the position of the only run that can hold `key`."""
     following = bisect_right(
         runs, key, hi=len(runs) - 1, key=lambda start: _first_key(block, start)
     )

@@ -38,8 +38,6 @@ class _Places(NamedTuple):
         shared: The number of bytes that the key shares with the previous key.
         rest: Where the rest of the key begins.
         trailer: Where the rest of the key ends and its trailer begins.
-        value: Where the value begins.
-        end: Where the value ends.
         lengths: The length of the key, and of the value.
     """
 
@@ -57,9 +55,6 @@ class Blocks:
 
     Args:
         stored: The compression type of each block, and its bytes as stored in the file.
-
-    Raises:
-        DamageError: A block does not decompress, or its restarts are damaged.
     """
 
     def __init__(self, stored: Sequence[tuple[int, bytes]]) -> None:
@@ -142,8 +137,6 @@ def _places(data: Any, at: Any, stops: Any) -> _Places | None:
 
     Args:
         data: The bytes of the blocks, and some padding.
-        at: Where each run begins.
-        stops: Where each run ends.
     """
     count = len(at)
     words = numpy.ndarray((len(data) - 3,), "<i4", data, strides=(1,))

@@ -15,11 +15,7 @@ def decompressed_size(kind: int, stored: bytes) -> int:
     """Return the decompressed size that `stored` declares.
 
     Args:
-        kind: Compression type, from the block's trailer.
         stored: The block as stored in the file.
-
-    Raises:
-        DamageError: The size is over ``BLOCK_BYTES``, or missing.
     """
     if kind == NO_COMPRESSION:
         return len(stored)
@@ -42,12 +38,8 @@ def decompress_into(kind: int, stored: bytes, block: bytearray | memoryview) -> 
     """Decompress `stored` into memory of the size that it declares.
 
     Args:
-        kind: Compression type, from the block's trailer.
         stored: The block as stored in the file.
         block: The memory that receives the bytes.
-
-    Raises:
-        DamageError: The type is unknown, or the bytes do not decompress to that size.
     """
     if kind == NO_COMPRESSION:
         block[:] = stored

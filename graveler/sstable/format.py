@@ -216,11 +216,7 @@ def encode_footer(footer: Footer) -> bytes:
 
 
 def decode_footer(raw: bytes, start: int) -> Footer:
-    """Return the footer in the last 53 bytes of a file, which start at `start`.
-
-    Raises:
-        DamageError: The bytes are no footer, or its format is not supported.
-    """
+    """Return the footer in the last 53 bytes of a file, which start at `start`."""
     magic = raw[-8:]
     if magic == _LEVELDB_MAGIC:
         own = raw[-_LEVELDB_FOOTER_BYTES:]

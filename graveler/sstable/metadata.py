@@ -108,11 +108,7 @@ def check_identity(identity: bytes) -> None:
 
 
 def encode_user_properties(properties: Mapping[str, str]) -> dict[str, bytes]:
-    """Return the properties as a table stores them: prefixed names, UTF-8 values.
-
-    Raises:
-        InvalidInputError: A name is not allowed, or a value is not text.
-    """
+    """Return the properties as a table stores them: prefixed names, UTF-8 values."""
     for name in properties:
         if not _NAME.fullmatch(name):
             raise InvalidInputError(
@@ -129,7 +125,6 @@ class Index(NamedTuple):
 
     Attributes:
         separators: For each block, a key at or after its last key and before the next block.
-        handles: The position of each block.
     """
 
     separators: list[bytes]
@@ -143,9 +138,6 @@ def read_index(read_block: Callable[[Handle], bytes], root: Handle, form: IndexF
         read_block: Returns the verified, decompressed block at a handle.
         root: The index block that the footer or the metaindex names.
         form: The form of the index, from the properties.
-
-    Raises:
-        DamageError: The index does not parse, or does not ascend in keys and in offsets.
     """
     parts = [root]
     if form.kind == TWO_LEVELS:

@@ -51,7 +51,6 @@ class BlockFile:
     """A table as a set of blocks. It raises only DamageError.
 
     Attributes:
-        footer: The decoded footer.
         metaindex: Name to handle of the metadata blocks.
     """
 
@@ -149,7 +148,6 @@ class TableReader:
     Any number of threads may use one reader.
 
     Attributes:
-        name: The table's name in messages.
         properties: All properties as stored, RocksDB's and graveler's.
         count: Number of records, from the properties. A full scan checks it. None for a table of
             LevelDB, which does not count its records.
@@ -186,18 +184,11 @@ class TableReader:
 
         Args:
             start: The first key. It need not exist.
-
-        Raises:
-            CorruptionError: While iterating. The records before it are right.
         """
         return chain.from_iterable(self._batches(start))
 
     def columns(self) -> Iterator[Columns]:
-        """Yield all records in key order, some hundred at a time.
-
-        Raises:
-            CorruptionError: While iterating. The records before it are right.
-        """
+        """Yield all records in key order, some hundred at a time."""
         together = loaded(self.count or 0)
         total = position = 0
         while position < len(self._index.handles):
@@ -235,11 +226,7 @@ class TableReader:
                 yield from Blocks(stored).columns(separators[start:stop], after)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of `key`, or None if the table has no such key.
-
-        Raises:
-            CorruptionError: The block that could hold the key is damaged.
-        """
+        """Return the value of `key`, or None if the table has no such key."""
         position = bisect_left(self._index.separators, key)
         if position == len(self._index.separators):
             return None

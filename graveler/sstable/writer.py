@@ -62,9 +62,6 @@ def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> No
         path: A table that RocksDB has finished, in version 5 with XXH3.
         identity: The identity of the records: their range id.
         properties: The user's properties, encoded as a table stores them.
-
-    Raises:
-        InternalError: The table does not have the form that RocksDB was configured for.
     """
     path.chmod(PRIVATE_FILE)
     with path.open("r+b") as file:
@@ -178,11 +175,6 @@ class TableWriter:
         Args:
             path: The file, in a folder that exists.
             compression: ``none``, ``snappy``, ``lz4`` or ``zstd``.
-
-        Raises:
-            InvalidInputError: The compression is not one of these.
-            NotFoundError: The folder is missing.
-            StorageFullError: The disk is full.
         """
         if compression not in COMPRESSIONS:
             raise InvalidInputError(f"compression {compression!r}: use one of {COMPRESSIONS}")
@@ -208,12 +200,6 @@ class TableWriter:
             identity: The identity of the records, such as their range id. Two tables with the
                 same identity may serve each other's records from a cache.
             properties: The user's properties, stored as ``graveler.<name>``.
-
-        Raises:
-            InvalidInputError: The table or the identity is empty, or the name of a property is
-                not allowed.
-            StateError: The table is finished or aborted already.
-            StorageFullError: The disk is full.
         """
         if self._sst is None:
             raise StateError(f"table {self.path} is finished or aborted: write another one")

@@ -76,7 +76,6 @@ class Staged(NamedTuple):
     """A token under which a thread has written.
 
     Attributes:
-        token: The token.
         head: The head of the branch before the write.
         acknowledged: Whether the token was live after the write.
     """
@@ -91,9 +90,6 @@ class StagingArea:
 
     Values are opaque here, except `VOID`. Under a laid token, a void replaces all older writes of
     its key, and is never returned.
-
-    Attributes:
-        background: Runs the clean-up.
     """
 
     def __init__(self, kv: KVStore, uid: str, background: Background) -> None:
@@ -126,11 +122,7 @@ class StagingArea:
         self._fill(token)
 
     def withdraw(self, token: str, key: bytes, value: bytes, new: bytes | None = None) -> None:
-        """Remove a staged write, or put `new` in its place, unless another one has replaced it.
-
-        Raises:
-            OutcomeUnknownError: The reply was lost.
-        """
+        """Remove a staged write, or put `new` in its place, unless another one has replaced it."""
         self._filled.discard(token)
         stored = self._kv.get(self._prefix + token, key)
         if stored is None or stored.value != value:

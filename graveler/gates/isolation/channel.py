@@ -41,7 +41,6 @@ class MessageReader:
     """Assembles messages from the bytes of a channel, which are untrusted.
 
     Args:
-        channel: The channel to read.
         longest: Largest size of the JSON, in bytes.
         payload: Largest size of the payload, in bytes.
     """
@@ -52,21 +51,13 @@ class MessageReader:
         self._buffer = bytearray()
 
     def receive(self) -> bool:
-        """Read bytes that have arrived; return False at the end of the channel.
-
-        Raises:
-            TimeoutError: Nothing arrived within the channel's timeout.
-        """
+        """Read bytes that have arrived; return False at the end of the channel."""
         piece = self._channel.recv(_PIECE)
         self._buffer += piece
         return bool(piece)
 
     def take(self) -> Message | None:
-        """Return the first complete message, or None.
-
-        Raises:
-            ValueError: The bytes are not a message.
-        """
+        """Return the first complete message, or None."""
         head = self._buffer[:_HEAD]
         if len(head) < _HEAD:
             return None
@@ -119,11 +110,7 @@ def encode_answer(answer: Answer) -> dict[str, Any]:
 
 
 def read_answer(raw: Any) -> Answer:
-    """Return the answer of a gate's process.
-
-    Raises:
-        CorruptionError: It is not an answer.
-    """
+    """Return the answer of a gate's process."""
     fields = Fields(raw, "the answer")
     seen = [_seen(item) for item in fields.array("seen")]
     if len(seen) > _MOST_SEEN:

@@ -48,10 +48,7 @@ class Task:
     """A gate and its candidate, as sent to the process, without stores or credentials.
 
     Attributes:
-        gate: The gate.
         fields: The fields of commit, target and run that the gate may read.
-        into: The branch that would move.
-        action: The action that would move it.
     """
 
     gate: Gate
@@ -144,11 +141,7 @@ def _taken() -> int:
 
 
 class RemoteSource(Source):
-    """A candidate that is read through the publisher.
-
-    Args:
-        channel: The channel to the publisher.
-    """
+    """A candidate that is read through the publisher."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel

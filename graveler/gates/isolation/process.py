@@ -46,7 +46,6 @@ def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
     """Run a gate in a process of its own; return its answer, or an answer about how it ended.
 
     Args:
-        gate: The gate.
         candidate: The candidate, which the process reads through this one.
     """
     view = gate.view(candidate)

@@ -43,7 +43,6 @@ class _Reach:
     """The heads from which a commit is reached, as bits.
 
     Attributes:
-        heads: The bits of all of them.
         children: The bits of its children, except a child whose bits another one contains.
     """
 
@@ -83,11 +82,7 @@ class CommitGraph:
         self.nodes: dict[str, Node] = {commit.id: _node(commit) for commit in self._commits.list()}
 
     def get(self, identifier: str) -> Node:
-        """Return a commit.
-
-        Raises:
-            CorruptionError: The commit is reached but missing.
-        """
+        """Return a commit."""
         node = self.nodes.get(identifier)
         if node is None:
             commit = self._commits.find(identifier)

@@ -36,8 +36,6 @@ class Line:
     """A line of history and what is kept of it.
 
     Attributes:
-        head: The commit where it begins.
-        keep: Its rule.
         merged: Whether the head was merged into a branch and no branch ends here. It is kept while
             it is young, as if it had a child of its own age. Counts do not apply.
     """
@@ -51,7 +49,6 @@ def kept_commits(graph: History, lines: Iterable[Line], now: int) -> set[str]:
     """Return the commits that the lines keep.
 
     Args:
-        graph: The history.
         lines: The lines of branches, and those of heads merged into them.
         now: Microseconds since 1970, by the store's clock.
     """

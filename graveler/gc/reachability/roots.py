@@ -29,7 +29,6 @@ class Roots:
     Attributes:
         heads: All heads of each branch that were seen.
         tags: The commits of each tag that were seen.
-        runs: The commits that runs need.
         tokens: Staging tokens that branches name, or named while they were read.
     """
 

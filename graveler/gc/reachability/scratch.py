@@ -25,8 +25,6 @@ class ListedFile(NamedTuple):
     """A range or metarange in the store.
 
     Attributes:
-        id: Its id.
-        size: Bytes.
         mtime: Microseconds since 1970, by the store's clock.
     """
 

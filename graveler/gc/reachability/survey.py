@@ -50,8 +50,6 @@ class DataFile(NamedTuple):
     """A file below ``data/``.
 
     Attributes:
-        key: Its key.
-        size: Bytes.
         mtime: Microseconds since 1970, by the store's clock.
         named: Whether something names it.
     """
@@ -72,16 +70,10 @@ class Survey:
 
     Attributes:
         now: The time when it began, by the store's clock.
-        trees: Notes the objects that are reached.
-        kept: The commits whose trees are kept.
-        graph: All commits.
         roots: The objects that refs, staged writes and runs name.
         unknown: Objects in the storage that graveler did not make, or that may be of others.
 
     Args:
-        stores: The repository.
-        scratch: Holds the notes.
-        runs: The commits that runs need.
         grace: Age in seconds from which an object may be condemned.
         progress: Called with the progress; None: not reported.
         forsaken: Staging tokens with rows that no operation uses any longer.
@@ -256,11 +248,7 @@ class Survey:
                 self.unknown.add(info.key)
 
     def _is_own(self, key: str) -> bool:
-        """Return whether graveler keeps the object for itself.
-
-        Raises:
-            StateError: The object belongs to another repository.
-        """
+        """Return whether graveler keeps the object for itself."""
         if key == MARKER:
             marker = read_marker(self._stores.objects)
             if marker is not None and marker.owner.uid != self._stores.uid:

@@ -27,8 +27,6 @@ class Trees:
         lists: The addresses in ranges, by lists that are kept.
 
     Args:
-        stores: The repository.
-        scratch: Holds the notes.
         read: Reads the ranges that kept commits name.
     """
 
@@ -39,19 +37,11 @@ class Trees:
         self.lists = AddressLists(stores.ranges, address_lists(stores))
 
     def reach_trees(self, metaranges: Iterable[str]) -> None:
-        """Note trees that kept commits name, their ranges, and the addresses in them.
-
-        Raises:
-            CorruptionError: A part of them is missing or damaged.
-        """
+        """Note trees that kept commits name, their ranges, and the addresses in them."""
         self._scratch.add_addresses(self._read(self.lists, self._new_ranges(metaranges)))
 
     def reach_claims(self, metaranges: Iterable[str]) -> None:
-        """Note trees of claims and their ranges. The earlier files that claims name are not kept.
-
-        Raises:
-            CorruptionError: A metarange is missing or damaged.
-        """
+        """Note trees of claims and their ranges. The earlier files that claims name are not kept."""
         for _ in self._new_ranges(metaranges):
             pass
 

@@ -19,12 +19,7 @@ class Entries:
         self._prefix = prefix
 
     def of(self, found: Found) -> Entry:
-        """Return the entry of a file.
-
-        Raises:
-            InvalidInputError: A path, an address or a checksum is invalid. The message has the row.
-            PermissionDeniedError: The file is in no declared place.
-        """
+        """Return the entry of a file."""
         entry = Entry(
             path=self._prefix + found.path,
             address=found.address,

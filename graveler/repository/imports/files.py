@@ -49,7 +49,6 @@ class Located(NamedTuple):
     """A file, with its location for any process.
 
     Attributes:
-        uri: Its URI, for errors.
         store: Its store, or None for a local file.
         key: Its key in the store, or its local path.
     """
@@ -66,11 +65,7 @@ class Located(NamedTuple):
 
 
 def located(stores: Stores, uri: str) -> Located:
-    """Return where a file is.
-
-    Raises:
-        PermissionDeniedError: The file is in no declared place, and not on this machine.
-    """
+    """Return where a file is."""
     file = local_path(stores, uri)
     if file is not None:
         return Located(uri, None, str(file))
@@ -82,14 +77,7 @@ def fetched(file: Located, digest: str = "") -> Iterator[BinaryIO]:
     """Yield a temporary copy of one version of a file.
 
     Args:
-        file: The file.
         digest: MD5 of the content in hex, or "" if unknown.
-
-    Raises:
-        CorruptionError: The content has another MD5.
-        SourceChangedError: The file changed while it was fetched.
-        InvalidInputError: A local file cannot be read.
-        ObjectNotFoundError: The file does not exist.
     """
     with TemporaryFile() as copy:
         hashed = md5(usedforsecurity=False)
@@ -136,13 +124,8 @@ def rows_of_table(
     """Yield the rows of a table with their numbers, from 1.
 
     Args:
-        file: The table.
         name: The name of the table, which decides its format.
         columns: The columns of a CSV file without a header line. Its keys are URL-encoded.
-
-    Raises:
-        InvalidInputError: The file is not such a table, or a row cannot be read.
-        MissingDependencyError: Parquet and ORC need pyarrow.
     """
     lower = name.lower()
     if lower.endswith(".parquet"):

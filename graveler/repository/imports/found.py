@@ -12,14 +12,11 @@ class Found:
     """A file to import.
 
     Attributes:
-        address: Its URI.
-        path: Its path below the destination.
         size: Size in bytes.
         version: The version from its store: ``etag:<ETag>`` or ``mtime:<µs>``, or "" if unknown.
         mtime: The time of writing, or None if unknown.
         checksum: ``algorithm:hex`` of the content, or "".
         content_type: Media type, or "".
-        metadata: The entry's pairs.
         where: The file and the row that name it, for errors.
     """
 
@@ -39,11 +36,7 @@ Piece = Callable[[], Iterator[Found]]
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Return whether a path below a source is one of the texts, or matches one as a pattern.
-
-    Raises:
-        InvalidInputError: No path can match a pattern.
-    """
+    """Return whether a path below a source is one of the texts, or matches one as a pattern."""
     exact, rules = frozenset(patterns), [compiled(pattern) for pattern in patterns]
     return lambda path: path in exact or any(rule.fullmatch(path) for rule in rules)
 
@@ -53,7 +46,6 @@ class Source:
     """The source of the files of an import.
 
     Attributes:
-        name: The name in errors.
         read: Yields the files. Each call reads the source again.
         pieces: Returns pieces that together have all files.
         size: Returns the size of the files of an inventory, or 0 for a listing.

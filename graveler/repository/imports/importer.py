@@ -69,21 +69,12 @@ def import_files(
     """Stage entries of the files that a source names, below `prefix`, all together.
 
     Args:
-        stores: The repository.
-        writes: The branch.
         source: A folder, a prefix of a bucket, or the file of an inventory.
         prefix: The start of the paths: "", or a text with a slash at its end.
         below: For an inventory: import only files below this place, with paths relative to it.
         exclude: Paths and patterns of paths in the source that are left out.
         replaces: Delete paths below `prefix` that are not in the source.
         verify: Look up every file of an inventory in its store.
-
-    Raises:
-        InvalidInputError: The source cannot be read, or a row is invalid. The message has the file
-            and the row.
-        ObjectNotFoundError: The source has no files.
-        SourceChangedError: With `verify`, a file differs from the source.
-        PermissionDeniedError: A file is in no declared place.
     """
     if prefix and not prefix.endswith("/"):
         raise InvalidInputError(f"prefix={prefix!r}: give a folder, as in {prefix + '/'!r}, or ''")
@@ -111,11 +102,7 @@ def import_files(
 
 
 def source_text(source: Any) -> str:
-    """Return the text of a source, with a relative path made absolute.
-
-    Raises:
-        InvalidInputError: The source is neither text nor a path.
-    """
+    """Return the text of a source, with a relative path made absolute."""
     named = text(str(source) if isinstance(source, PurePath) else source, "source")
     if "://" in named or named.startswith(("/", "file:")):
         return named
@@ -133,16 +120,10 @@ def source_of(
     """Return the source that a text names.
 
     Args:
-        stores: The repository.
         source: The absolute path or URI of a folder, a bucket prefix or an inventory file.
         below: For an inventory: only files below this place.
         verify: Whether the files of an inventory are looked up.
         leaves_out: For a listing: returns whether a path is left out.
-
-    Raises:
-        InvalidInputError: The text is invalid.
-        ObjectNotFoundError: The folder or file does not exist.
-        PermissionDeniedError: A listed folder is in no declared place.
     """
     below = base_of(stores, below) if below else ""
     local = local_path(stores, source) if not source.endswith("/") else None
@@ -210,11 +191,7 @@ class _Rows:
 
 
 def _check_distinct(bundle: Bundle, source: Source) -> None:
-    """Refuse a source in which a path comes twice.
-
-    Raises:
-        InvalidInputError: The message has both rows.
-    """
+    """Refuse a source in which a path comes twice."""
     if sum(1 for _ in bundle.keys()) == bundle.count:  # noqa: SIM118 - no mapping
         return
     with TemporaryDirectory() as folder:

@@ -55,7 +55,6 @@ def inventory(stores: Stores, uri: str, below: str, *, verify: bool) -> Source:
     """Return an inventory as the source of an import.
 
     Args:
-        stores: The repository.
         uri: ``manifest.json`` of an S3 inventory, or a table: CSV, Parquet or ORC.
         below: Normalized place: only files below it, with paths relative to it. "" for all files:
             then the path of an object is its key.
@@ -149,7 +148,6 @@ class InventoryRows:
     Args:
         below: Normalized place: only files below it. "" for all.
         verify: Whether the files are looked up, so that their versions may be unknown.
-        uri: Normalizes an address.
     """
 
     def __init__(self, below: str, *, verify: bool, uri: Callable[[str], str] = str) -> None:
@@ -158,11 +156,7 @@ class InventoryRows:
         self._verify = verify
 
     def check_columns(self, name: str, row: dict[str, Any] | Any) -> None:
-        """Refuse a table that lacks a column.
-
-        Raises:
-            InvalidInputError: The message has the columns of the table.
-        """
+        """Refuse a table that lacks a column."""
         missing = [] if "size" in row else ["size"]
         if "address" not in row and not {"bucket", "key"} <= row.keys():
             missing.append("address, or bucket and key")
@@ -175,11 +169,7 @@ class InventoryRows:
             )
 
     def found(self, row: Any, where: str) -> Found | None:
-        """Return the file of a row, or None if it is not imported.
-
-        Raises:
-            InvalidInputError: The row is invalid. The message has its number.
-        """
+        """Return the file of a row, or None if it is not imported."""
         if row.get("islatest") in _FALSE or row.get("isdeletemarker") in _TRUE:
             return None
         address = row.get("address") or f"s3://{row.get('bucket')}/{row.get('key')}"

@@ -24,13 +24,8 @@ def listing(
     """Return a folder, or a prefix of a bucket, as the source of an import.
 
     Args:
-        stores: The repository.
         place: Its URI or its path. A slash at the end makes no difference.
         leaves_out: Returns whether a path below it is left out, whatever its key is.
-
-    Raises:
-        PermissionDeniedError: The folder is in no declared place.
-        InvalidInputError: The text is not a place.
     """
     uri = AddressBook(stores.storage).place(place)
     store, key = stores.locate_foreign(f"{uri}/_", stores.refs.links.list())
@@ -131,11 +126,7 @@ def relative(below: str, uri: str) -> str | None:
 
 
 def base_of(stores: Stores, below: str) -> str:
-    """Return the normalized place to which paths are relative.
-
-    Raises:
-        InvalidInputError: The text is not a place.
-    """
+    """Return the normalized place to which paths are relative."""
     try:
         return AddressBook(stores.storage).place(below)
     except InvalidInputError as error:

@@ -56,7 +56,6 @@ class Fault(NamedTuple):
 
     Attributes:
         kind: The type of the error, one of `FAULTS`.
-        message: The message of the error.
     """
 
     kind: type[GravelerError]
@@ -86,11 +85,8 @@ class Sliced(NamedTuple):
     """The result of a task for a slice.
 
     Attributes:
-        part: The ranges of the slice.
         found: Ids of tables that were in the object store already.
         files: Number of rows of the slice.
-        size: Total size of their files.
-        notes: Further results, as JSON values.
     """
 
     part: Part
@@ -119,8 +115,6 @@ class SliceTask:
     """Builds a slice from its rows, in a task of another process.
 
     Attributes:
-        objects: The repository's object store.
-        cut: The slices.
         rules: Which files the repository may link to.
         replaces: The start of the keys that the rows replace completely. None: other keys stay.
     """
@@ -135,12 +129,7 @@ class SliceTask:
         return run_slice(batches, self.run)
 
     def run(self, number: int, table: "pa.Table") -> Sliced:
-        """Build a slice from its rows, given in any order.
-
-        Raises:
-            InvalidInputError: A row is invalid, or a path is in two rows.
-            PermissionDeniedError: A file is in no declared place.
-        """
+        """Build a slice from its rows, given in any order."""
         store, found = task_store(self.objects)
         rows = _Rows(self.rules)
         changes = rows.changes(table)

@@ -22,19 +22,9 @@ def land_tree(
     """Commit the tree that an import makes from the head.
 
     Args:
-        stores: The repository.
-        name: The branch.
-        spec: The message, metadata and committer.
         build: Makes the tree. On return all of it is in the store.
         prefix: The start of the keys that the import writes.
         fence: The fence of the run that owns the branch, or "" for a user's branch.
-
-    Raises:
-        NoChangesError: The head has the whole import already.
-        StateError: Writes are staged below the prefix.
-        ProtectedBranchError: The branch accepts no writes or no commits.
-        FencedError: A newer attempt of the run owns the branch.
-        GateFailedError: A gate that the branch requires refuses. The branch did not move.
     """
 
     def make(tip: Tip) -> BranchRecord:
@@ -58,11 +48,7 @@ def land_tree(
 
 
 def _check_unstaged(stores: Stores, record: BranchRecord, prefix: bytes) -> None:
-    """Refuse staged writes below the import's prefix, because they would hide the import.
-
-    Raises:
-        StateError: The message has the first of them.
-    """
+    """Refuse staged writes below the import's prefix, because they would hide the import."""
     staged = stores.staging.scan(newest_first(record), prefix)
     for key, _ in within(prefix, staged):
         raise StateError(

@@ -83,11 +83,7 @@ def encode_known(known: Known) -> bytes:
 
 
 def decode_known(raw: bytes, what: str) -> Known:
-    """Return the record of these bytes. `what` names it in errors.
-
-    Raises:
-        CorruptionError: The bytes are not a valid record.
-    """
+    """Return the record of these bytes. `what` names it in errors."""
     fields = Fields(decode_json(raw, what), what)
     issued = fields.rows("issued", ("count", "nonce"))
     return Known(
@@ -103,14 +99,7 @@ def decode_known(raw: bytes, what: str) -> Known:
 def mismatch(
     owner: Owner, objects: ObjectStore, known: Known, marker: Marker | None
 ) -> GravelerError | None:
-    """Return the error if the marker does not match the key-value store, or None.
-
-    Args:
-        owner: The repository.
-        objects: Its storage.
-        known: The knowledge of the key-value store.
-        marker: The marker in the storage.
-    """
+    """Return the error if the marker does not match the key-value store, or None."""
     if marker is None:  # the first move writes the first marker
         return _missing(owner, objects, known) if known.acked else None
     if not marker.is_of(owner):

@@ -19,8 +19,6 @@ class Owner:
 
     Attributes:
         lake: Id of its lake, from the key-value store.
-        uid: Its unique id.
-        name: Its name.
         where: The folder or file with which its lake was opened.
         storage_id: The id of the storage, which a later owner keeps.
     """
@@ -37,7 +35,6 @@ class Marker:
     """The contents of the marker.
 
     Attributes:
-        owner: The owner of the storage.
         count: The owner's count when the marker was written.
         nonce: A value that differs with every count that a key-value store issues.
         at: The time of writing, by the writer's clock, for error messages.
@@ -74,12 +71,7 @@ def encode_marker(marker: Marker) -> bytes:
 
 
 def decode_marker(raw: bytes, what: str) -> Marker:
-    """Return the marker of these bytes. `what` names it in errors.
-
-    Raises:
-        CorruptionError: The bytes are not a marker.
-        NewerFormatError: A newer graveler wrote it.
-    """
+    """Return the marker of these bytes. `what` names it in errors."""
     fields = Fields(decode_json(raw, what, stamped=True), what)
     uid = fields.name("uid")
     owner = Owner(

@@ -72,12 +72,7 @@ class Witness:
     """The witness of one repository. Threads may share it.
 
     Args:
-        owner: The repository.
-        kv: The key-value store that issues counts.
-        objects: The storage of the repository.
         clock: Measures the minute between two counts. It may jump in either direction.
-        ids: Draws nonces.
-        background: Counts in the background.
     """
 
     def __init__(
@@ -119,11 +114,6 @@ class Witness:
         Args:
             afresh: Count in any case, so that a backup of the key-value store from before this call
                 is recognized.
-
-        Raises:
-            KVOutdatedError: The key-value store has lost records. No ref may move.
-            StorageMismatchError: The storage is not the repository's.
-            BackendUnavailableError: The storage is missing.
         """
         if self._refusal is not None:
             raise type(self._refusal)(str(self._refusal))
@@ -142,12 +132,6 @@ class Witness:
         """Compare the marker with the key-value store. Nothing is written.
 
         Another process may count meanwhile, so only a difference that stays is reported.
-
-        Raises:
-            KVOutdatedError: The key-value store has lost records.
-            StorageMismatchError: The storage is not the repository's, or an older copy of it.
-            BackendUnavailableError: The storage is missing.
-            ThrottledError: Other processes counted during each of 20 comparisons.
         """
         marker = read_marker(self._objects)
         for _ in range(_ATTEMPTS):
@@ -166,10 +150,6 @@ class Witness:
 
         A folder is always checked. Another storage is checked if its spelling has changed since its
         marker was written. An outdated key-value store can still be read.
-
-        Raises:
-            StorageMismatchError: The storage is not the repository's.
-            BackendUnavailableError: The storage is missing.
         """
         known = self._known()
         local = self._objects.local_file(MARKER) is not None
@@ -191,9 +171,6 @@ class Witness:
 
         Args:
             take_over: Take it from another lake or repository, which will detect the takeover.
-
-        Raises:
-            StorageMismatchError: The storage has another owner.
         """
         claimed = self._marker(self._issue())
         for _ in range(_ATTEMPTS):
@@ -241,10 +218,6 @@ class Witness:
 
         Returns:
             The result of `check`.
-
-        Raises:
-            StorageMismatchError: The storage belongs to another repository, or is in another
-                place. This cannot be accepted.
         """
         known = self._known()
         etag, marker = self._read()
@@ -306,9 +279,6 @@ class Witness:
 
         Returns:
             The etag, or "" if the two stores match and other processes have counted first.
-
-        Raises:
-            KVOutdatedError, StorageMismatchError, BackendUnavailableError: See `moving`.
         """
         etag, body = known.etag, encode_marker(marker)
         for _ in range(_ATTEMPTS):

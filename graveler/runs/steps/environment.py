@@ -36,9 +36,7 @@ class StepHandle:
     """A step of a run, for another process.
 
     Attributes:
-        name: Name of the step.
         try_number: The caller's count of tries, stored in the commit.
-        metadata: Metadata of the commit.
         fence: Fence of the open try; "" if the step is to be opened.
         owner: Name of the program that the step belongs to; see `Run.step`.
     """
@@ -55,11 +53,7 @@ class StepHandle:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Return the handle of its JSON text, or of a step's name.
-
-        Raises:
-            InvalidInputError: It begins as JSON, but is not a handle.
-        """
+        """Return the handle of its JSON text, or of a step's name."""
         if not text.startswith("{"):
             return cls(text)
         what = "step handle"
@@ -108,9 +102,6 @@ class StepEnvironment:
             variables: The environment; by default that of this process.
             run: Replaces ``GRAVELER_RUN`` if it is given.
             step: Replaces ``GRAVELER_STEP`` if it is given.
-
-        Raises:
-            InvalidInputError: One of them begins as JSON, but is not a handle.
         """
         read = environment if variables is None else variables.get
         given = cls(_run_of(run or read(RUN, "")), _step_of(read(STEP, "")))
@@ -146,13 +137,7 @@ class StepEnvironment:
         """Return the handle of the run; for a key, that of the present attempt.
 
         Args:
-            records: The repository's runs.
             states: The allowed states of a run that is named by its key.
-
-        Raises:
-            InvalidInputError: No run is named, or one of another repository.
-            RunNotFoundError: No run has the key.
-            RunStateError: The run is in another state.
         """
         stores = records.stores
         if isinstance(self.run, RunHandle):
@@ -245,11 +230,7 @@ class OpenStep(RunBranch):
 
 
 def open_step_of(records: RunRecords, given: StepEnvironment) -> OpenStep:
-    """Return the open step that the environment names, after a check.
-
-    Raises:
-        FencedError: The try of the step is over.
-    """
+    """Return the open step that the environment names, after a check."""
     if given.step is None or not given.is_open or not isinstance(given.run, RunHandle):
         raise InvalidInputError(
             f"no step is open in the environment: start the program with {_EXEC}"

@@ -140,15 +140,11 @@ class _Try:
     """One try of a step.
 
     Attributes:
-        step: Name of the step.
         try_number: The caller's count of tries, stored in the commit.
         number: Number of the try in the records of runs.
-        fence: Unique to the try.
-        metadata: Metadata of the commit.
         fork: The run's head when the try was started.
         start: The fork without the work of the earlier success.
         earlier: The commit with which the work that this try replaces joined, or None.
-        how: How the earlier work is withdrawn.
         owner: The owner of the step, or "".
     """
 
@@ -173,12 +169,7 @@ def open_step(
     keeps_tables: bool = False,
     owner: str = "",
 ) -> "Step":
-    """Start a try of the step `name` on its own branch, and fence its earlier tries.
-
-    Raises:
-        FencedError: A newer attempt owns the run.
-        AlreadyExistsError: In this attempt, the step has another owner.
-    """
+    """Start a try of the step `name` on its own branch, and fence its earlier tries."""
     stores, records, run = attempt.stores, attempt.records, attempt.handle
     branch = step_branch(run.branch, name)
     check_caller_pairs(f"step {name!r}", metadata)

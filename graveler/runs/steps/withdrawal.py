@@ -29,16 +29,9 @@ def without(
     A Delta table is withdrawn as a whole.
 
     Args:
-        stores: The repository.
-        trees: The trees of a commit.
-        writer: The branch of the step.
         hold: Keeps the bytes that return, until a branch names the trees.
         fresh: Delete a path whose earlier bytes are gone.
         keeps_tables: Leave the claims of Delta tables as they are.
-
-    Raises:
-        MergeConflictError: A Delta table has later versions of others.
-        ExpiredError: The earlier bytes of a path must return and are gone.
     """
     claims = Claims(stores.ranges, stores.splitting, trees.claims)
     own = claims.of(writer)

@@ -16,7 +16,6 @@ class WebHdfs:
     """The surface WebHDFS.
 
     Args:
-        lake: The lake.
         read_only: Whether all writes are refused.
         commits_on_success: Whether a job's files are committed when it marks its success.
     """

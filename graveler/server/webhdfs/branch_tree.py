@@ -35,7 +35,6 @@ class Memory:
     """The folders and files of one branch that are kept in memory.
 
     Attributes:
-        root: Empty folders and working files.
         succeeded: Working folders of jobs that have succeeded.
         lock: Held while an operation looks at the tree and then changes it.
     """
@@ -49,8 +48,6 @@ class BranchTree(RefTree):
     """A branch that one request can write.
 
     Args:
-        place: Path of its root.
-        branch: The branch.
         memory: Its folders and files in memory, kept between requests.
         writable: Whether it can be changed.
     """
@@ -105,12 +102,7 @@ class BranchTree(RefTree):
                 self._memory.make(path)
 
     def check_create(self, path: str, *, overwrite: bool, parents: bool) -> None:
-        """Refuse a file that cannot be made.
-
-        Raises:
-            RemoteError: The path is a folder, or a file and `overwrite` is not set, or a parent is
-                a file, or the parent is missing and `parents` is not set.
-        """
+        """Refuse a file that cannot be made."""
         node = self.find(path)
         if isinstance(node, Folder):
             raise RemoteError(EXISTS, f"{self.shown(path)} already exists as a directory")
@@ -156,12 +148,7 @@ class BranchTree(RefTree):
             return True
 
     def replace(self, path: str, to: str, *, overwrite: bool) -> None:
-        """Move a file or a folder to exactly `to`.
-
-        Raises:
-            RemoteError: There is nothing to move, `to` exists and may not be overwritten, `to` is
-                below `path`, or the parent of `to` is missing.
-        """
+        """Move a file or a folder to exactly `to`."""
         self._check_no_root(path, "moved")
         self._check_no_root(to, "replaced")
         with self._lock:

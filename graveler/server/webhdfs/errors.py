@@ -44,11 +44,7 @@ _CLASSES: tuple[tuple[type[GravelerError], str], ...] = (
 
 
 class RemoteError(HttpError):
-    """An error that the client throws again.
-
-    Attributes:
-        java_class: Name of the exception's class.
-    """
+    """An error that the client throws again."""
 
     def __init__(self, java_class: str, message: str, status: int = 0) -> None:
         super().__init__(status or _STATUS.get(java_class, _OTHER_STATUS), message)

@@ -69,11 +69,7 @@ def _branch(repository: Repository, ref: str) -> BranchRecord | None:
 
 
 def _plain(path: str) -> str:
-    """Return a path without empty parts.
-
-    Raises:
-        InvalidInputError: A part is ``.`` or ``..``, or the path has a NUL.
-    """
+    """Return a path without empty parts."""
     parts = [part for part in path.split("/") if part]
     if not _ODD_PARTS.isdisjoint(parts) or "\0" in path:
         raise InvalidInputError(f"path {path!r}: '.', '..' and NUL are not allowed in a path")

@@ -36,10 +36,6 @@ class Call:
     """A call of an operation.
 
     Attributes:
-        request: The request.
-        tree: The tree of the path.
-        path: The path in the tree.
-        namespace: All trees.
         commits_on_success: Whether a job's files are committed when it marks its success.
     """
 

@@ -19,7 +19,6 @@ def file_status(node: Node, name: str = "", *, writable: bool) -> dict[str, Any]
     """Return the status of a file or folder.
 
     Args:
-        node: The file or folder.
         name: Its name in the folder that is listed, as the client reads it.
         writable: Whether the tree can be changed.
     """

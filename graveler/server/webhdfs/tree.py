@@ -25,7 +25,6 @@ class Summary(NamedTuple):
     Attributes:
         files: Number of files.
         folders: Number of folders.
-        bytes: Size of the files.
     """
 
     files: int
@@ -86,7 +85,6 @@ class Names(Tree):
     """A folder of repositories, or of a repository's refs.
 
     Args:
-        place: Its path.
         names: Its names, listed when they are needed.
     """
 
@@ -109,12 +107,7 @@ class Names(Tree):
 
 
 class RefTree(Tree):
-    """The tree of a view.
-
-    Args:
-        place: Path of its root.
-        view: The view.
-    """
+    """The tree of a view."""
 
     def __init__(self, place: str, view: View) -> None:
         super().__init__(place)

@@ -21,12 +21,7 @@ COMPACTION = "spark.compaction"
 
 
 class AddedFiles:
-    """Files that commits have added, as a tree without other files.
-
-    Args:
-        view: A view of the repository's files.
-        entries: The files.
-    """
+    """Files that commits have added, as a tree without other files."""
 
     def __init__(self, view: View, entries: Sequence[Entry]) -> None:
         self.repository = view.repository
@@ -70,13 +65,7 @@ def added_files(
     Files that Spark skips are not part of a table, except the log of a Delta table, which `read` refuses.
 
     Args:
-        repository: The repository.
-        folder: The table's folder.
         changes: The commit id, the kind and the path of each change.
-
-    Raises:
-        StateError: A file of the table was replaced or removed.
-        ExpiredError: Garbage collection has removed the tree of a commit.
     """
     paths: dict[str, list[str]] = {}
     compactions: dict[str, bool] = {}

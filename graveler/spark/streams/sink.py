@@ -41,12 +41,8 @@ class BatchWriter:
     """The function that ``foreachBatch`` calls with each micro-batch; see `Tables.batch_writer`.
 
     Args:
-        tables: The tables of the repository.
-        branch: Name of the branch.
         into: The table's folder, or a function that writes the batch.
-        app: The application.
         message: Message of the commits; "" for one that counts batches.
-        metadata: Metadata of the commits.
         checkpoint: The checkpoint of the query; "" to get the id of the query from Spark.
         options: Options of the write to the folder.
     """
@@ -76,12 +72,7 @@ class BatchWriter:
         return f"<BatchWriter of {self._app} on {self._branch}>"
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
-        """Land a micro-batch, unless the branch already has it.
-
-        Raises:
-            GravelerError: As for `Tables.transaction`; a note says whether a restart of the query helps.
-            CheckpointError: The checkpoint does not belong to the branch.
-        """
+        """Land a micro-batch, unless the branch already has it."""
         try:
             self._land(batch, batch_id)
         except GravelerError as error:
@@ -113,11 +104,7 @@ def query_id(spark: "SparkSession", checkpoint: str) -> str:
     """Return the id of the streaming query that runs a batch; the query's checkpoint has it.
 
     Args:
-        spark: The session of the batch.
         checkpoint: The folder of the checkpoint; "" to ask Spark. Spark Connect does not return the id.
-
-    Raises:
-        InvalidInputError: There is no query, or the folder is not a checkpoint.
     """
     if checkpoint:
         return _stored_id(spark, checkpoint)

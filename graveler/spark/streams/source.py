@@ -65,9 +65,6 @@ class Part(NamedTuple):
     """The part of a commit that a task reads.
 
     Attributes:
-        commit_id: The commit.
-        committed: When it was made.
-        sequence: Its number in the stream.
         segment: Ranges of the tree before it and of its own tree.
     """
 
@@ -78,13 +75,7 @@ class Part(NamedTuple):
 
 
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the changes of commits; tasks get a copy without open resources.
-
-    Args:
-        open_lake: Opens the lake at a location.
-        request: The request.
-        ranges: The store of the trees.
-    """
+    """Reads the changes of commits; tasks get a copy without open resources."""
 
     def __init__(
         self, open_lake: "Callable[[str], Lake]", request: Request, ranges: RangeStore
@@ -121,13 +112,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lake.close()
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the offset at which a query without a checkpoint begins.
-
-        Raises:
-            ExpiredError: Garbage collection has removed the tree of the starting ref.
-            RefNotFoundError: There is no such ref.
-            InvalidInputError: The ref is not a commit of the branch.
-        """
+        """Return the offset at which a query without a checkpoint begins."""
         ref = self._request.starting_ref
         if not ref:
             return Offset("", 0, "").stored
@@ -158,11 +143,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until = self._head().id
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return the end of the next batch.
-
-        Raises:
-            CheckpointError: The branch no longer has the offset.
-        """
+        """Return the end of the next batch."""
         offset = Offset.of(start)
         until = self._until or self._head().id
         known, head, commits = self._ahead
@@ -176,12 +157,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset(batch[-1].id, offset.sequence + len(batch), offset.start).stored
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Return the part of a batch that each task reads.
-
-        Raises:
-            ExpiredError: Garbage collection has removed a tree that was not read yet.
-            CheckpointError: The branch no longer has the offsets.
-        """
+        """Return the part of a batch that each task reads."""
         first, last = Offset.of(start), Offset.of(end)
         if first.start != last.start:
             first = Offset(last.start, 0, last.start)
