@@ -6,7 +6,7 @@ runs. Names are loaded on first use, so that ``import graveler`` is quick.
 
 from typing import TYPE_CHECKING
 
-from graveler.exports import lazy_names
+from graveler.base.exports import lazy_names
 
 __version__ = "0.2.0"
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from graveler.model import Conflict as Conflict
     from graveler.model import Entry as Entry
     from graveler.model import Transfer as Transfer
-    from graveler.reads import Ref as Ref
-    from graveler.repository import Branch as Branch
-    from graveler.repository import MergePreview as MergePreview
-    from graveler.repository import MergeResult as MergeResult
-    from graveler.runs import OpenStep as OpenStep
-    from graveler.runs import Origin as Origin
-    from graveler.runs import PublishResult as PublishResult
-    from graveler.runs import Run as Run
-    from graveler.runs import RunHandle as RunHandle
-    from graveler.runs import RunRecord as RunRecord
-    from graveler.runs import RunState as RunState
-    from graveler.runs import Step as Step
+    from graveler.reads.view import Ref as Ref
+    from graveler.repository.branch import Branch as Branch
+    from graveler.repository.merges import MergeResult as MergeResult
+    from graveler.repository.preview import MergePreview as MergePreview
+    from graveler.runs.provenance import Origin as Origin
+    from graveler.runs.publishing import PublishResult as PublishResult
+    from graveler.runs.record import RunHandle as RunHandle
+    from graveler.runs.record import RunRecord as RunRecord
+    from graveler.runs.run import Run as Run
+    from graveler.runs.state import RunState as RunState
+    from graveler.runs.steps.environment import OpenStep as OpenStep
+    from graveler.runs.steps.step import Step as Step
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

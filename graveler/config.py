@@ -62,16 +62,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from graveler.arguments import count, expand_home
-from graveler.errors import (
-    BackendUnavailableError,
-    GravelerError,
-    InvalidInputError,
-    NewerFormatError,
-    NotFoundError,
-    PermissionDeniedError,
-)
-from graveler.privacy import (
+from graveler.base.arguments import count, expand_home
+from graveler.base.privacy import (
     GROUP_READS,
     PRIVATE_FILE,
     create_file,
@@ -80,7 +72,15 @@ from graveler.privacy import (
     reveal,
     shown_uri,
 )
-from graveler.retries import NO_PROGRESS_S
+from graveler.base.retries import NO_PROGRESS_S
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    InvalidInputError,
+    NewerFormatError,
+    NotFoundError,
+    PermissionDeniedError,
+)
 
 CONFIG_NAME = "graveler.toml"
 PREPARED = ".graveler.toml."

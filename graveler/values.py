@@ -67,10 +67,10 @@ from itertools import accumulate, chain, islice, pairwise, repeat
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar, overload
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
+from graveler.base.records import Fields, decode_plain, encode_json
 from graveler.errors import CorruptionError, NewerFormatError
 from graveler.model import ENTRY_BYTES, RANGE_KEY_BYTES, Entry, RangeInfo
-from graveler.records import Fields, decode_plain, encode_json
 
 RECORD_ID_BYTES = 32
 TOMBSTONE = b"\x00"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from graveler import arguments
+from graveler.base import arguments
 from graveler.cli.failure import UsageError
 from graveler.errors import GravelerError
 

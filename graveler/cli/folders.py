@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
 from graveler.cli.output import size_text

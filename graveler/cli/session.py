@@ -14,10 +14,10 @@ from graveler.config import CONFIG_NAME, check_owner, check_same_lake, environme
 from graveler.errors import NotFoundError, printable
 
 if TYPE_CHECKING:
+    from graveler.base.background import Progress
     from graveler.lake import Branch, Lake, Repository
-    from graveler.process import Progress
-    from graveler.reads import View
-    from graveler.runs import OpenStep, StepEnvironment
+    from graveler.reads.view import View
+    from graveler.runs.steps.environment import OpenStep, StepEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Session:
     @cached_property
     def environment(self) -> "StepEnvironment":
         """The run and the step that the environment names."""
-        from graveler.runs import StepEnvironment
+        from graveler.runs.steps.environment import StepEnvironment
 
         return StepEnvironment.of()
 

@@ -28,6 +28,7 @@ from itertools import islice
 from operator import eq
 from typing import NamedTuple, Self
 
+from graveler.base.background import batches
 from graveler.committed.apply import StagedChange, apply
 from graveler.committed.diff import RawChange, diff_ranges, same_content
 from graveler.committed.lookup import find_many
@@ -35,7 +36,6 @@ from graveler.committed.metarange import EMPTY_METARANGE, get, prefix_end, read,
 from graveler.committed.range_store import RangeStore
 from graveler.committed.splitting import Splitting
 from graveler.model import CLAIMS, Commit
-from graveler.process import batches
 from graveler.values import RECORD_ID_BYTES, decode_value, encode_value, record_id, value_identity
 
 _PATHS = b"="

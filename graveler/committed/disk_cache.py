@@ -43,12 +43,12 @@ from typing import NamedTuple
 
 from xxhash import xxh3_128, xxh3_128_digest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
+from graveler.base.forks import watch
+from graveler.base.privacy import follow_group, make_folder, open_file
+from graveler.base.telemetry import cache as counts
 from graveler.committed.form import Piece
 from graveler.committed.mapping import mapped
-from graveler.privacy import follow_group, make_folder, open_file
-from graveler.process import watch
-from graveler.telemetry import cache as counts
 
 _SUM_BYTES = 16
 _TABLE = ".sst"

@@ -11,6 +11,7 @@ from struct import Struct
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from graveler.base.worker_pool import Task, Workers
 from graveler.committed.table import (
     SMALL_RECORDS,
     Columns,
@@ -24,7 +25,6 @@ from graveler.committed.table import (
 )
 from graveler.errors import InvalidInputError, UnsortedKeysError
 from graveler.model import RANGE_KEY_BYTES, RangeInfo
-from graveler.processes import Task, Workers
 from graveler.sstable.writer import TableWriter
 from graveler.values import RECORD_ID_BYTES, RecordsDigest, range_id, total
 

@@ -6,11 +6,11 @@ from itertools import groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, Self, overload
 
+from graveler.base.forks import held_off
 from graveler.committed.flat import FlatTable, hashes_of, slots_of
 from graveler.committed.metarange import read
 from graveler.committed.range_store import RangeStore
 from graveler.committed.tree import Tree
-from graveler.process import held_off
 
 _FEW = 64
 _LENGTH_BITS = 16

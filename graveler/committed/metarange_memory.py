@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from threading import Lock
 
+from graveler.base.forks import watch
 from graveler.committed.tree import Tree
-from graveler.process import watch
 
 _MAX_RANGES = 200_000
 _MAX_TREES = 4_096

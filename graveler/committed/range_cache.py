@@ -8,6 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, overload
 
+from graveler.base.forks import watch
+from graveler.base.telemetry import cache as counts
 from graveler.committed.disk_cache import DiskCache, TablePair
 from graveler.committed.flat import Buffer, DamagedFileError, FlatTable, OtherVersionError, Rebuild
 from graveler.committed.form import Form, Piece
@@ -15,9 +17,7 @@ from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.committed.table import KINDS, FinishedTable, TableKind, check_table, own_table
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
-from graveler.process import watch
 from graveler.sstable.reader import TableReader
-from graveler.telemetry import cache as counts
 from graveler.values import range_id, record_id
 
 _MEMORY_BYTES = 128 << 20

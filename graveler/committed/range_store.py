@@ -12,6 +12,9 @@ from itertools import islice
 from threading import Lock
 from typing import Any
 
+from graveler.base.background import Threads, keep_freed_memory
+from graveler.base.forks import watch
+from graveler.base.telemetry import cache as counts
 from graveler.committed.flat import FlatTable, bounds_sum
 from graveler.committed.form import Piece
 from graveler.committed.range_cache import RangeCache
@@ -25,10 +28,8 @@ from graveler.committed.table import (
 from graveler.errors import CorruptionError, InternalError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.objects.store import ObjectStore
-from graveler.process import Threads, keep_freed_memory, watch
 from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import TableWriter
-from graveler.telemetry import cache as counts
 
 _FETCHERS = 16
 """How many ranges a scan fetches concurrently from a remote object store."""

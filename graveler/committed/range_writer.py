@@ -23,6 +23,8 @@ from itertools import chain, count, islice
 from operator import lt
 from types import TracebackType
 
+from graveler.base.background import Threads
+from graveler.base.worker_pool import Workers, spare_cores
 from graveler.committed import metarange
 from graveler.committed.encoder import RangeEncoder, RemoteRange, refuse_keys, start_processes
 from graveler.committed.flat import Record
@@ -32,8 +34,6 @@ from graveler.committed.table import FinishedTable, Scratch, fits_in_memory
 from graveler.committed.tree import Tree, TreeBuilder
 from graveler.errors import StateError
 from graveler.model import RANGE_KEY_BYTES, RangeInfo
-from graveler.process import Threads
-from graveler.processes import Workers, spare_cores
 
 _WAITING_EACH = 2
 _LARGE = 500_000

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table import TableKind, checked
 from graveler.errors import (
@@ -22,7 +23,6 @@ from graveler.errors import (
 )
 from graveler.model import RangeInfo
 from graveler.objects.address import is_own
-from graveler.records import FORMAT, Fields, decode_json, encode_json
 from graveler.sstable.reader import TableReader
 from graveler.values import decode_range_info, entry_address
 

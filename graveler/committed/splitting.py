@@ -24,9 +24,9 @@ from typing import Any, Self
 from xxhash import xxh64_digest
 from xxhash import xxh64_intdigest as xxh64
 
+from graveler.base.forks import held_off
+from graveler.base.records import Fields
 from graveler.errors import InvalidInputError
-from graveler.process import held_off
-from graveler.records import Fields
 
 HASH_SEED = 42
 HASH_MASK = (1 << 63) - 1

@@ -17,11 +17,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from graveler.base.background import Threads
+from graveler.base.records import FORMAT, check_format
 from graveler.committed.form import Form, Piece
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
-from graveler.process import Threads
-from graveler.records import FORMAT, check_format
 from graveler.sstable.reader import TableReader
 from graveler.values import range_id, record_id
 

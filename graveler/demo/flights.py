@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-from graveler import names
+from graveler.base import names
 from graveler.errors import CorruptionError, InvalidInputError, MissingDependencyError
 
 INPUT = "input"

@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graveler.base.names import hour_text
 from graveler.demo.flights import (
     DELAYS,
     DELAYS_SQL,
@@ -23,7 +24,6 @@ from graveler.demo.gates import GATES
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import Gate
 from graveler.lake import PublishResult, Repository, Step
-from graveler.names import hour_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import graveler
 from graveler import frames
-from graveler.committed import Splitting
+from graveler.base.background import Progress, no_progress
+from graveler.committed.splitting import Splitting
 from graveler.demo.flights import FLIGHTS, Flights, hour_prefix, land, load_flights
 from graveler.demo.pipeline import run_hour, run_key
 from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.lake import Repository
-from graveler.process import Progress, no_progress
 from graveler.reads.changes import range_reuse
 from graveler.spark import session
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from graveler.arguments import PathText
+from graveler.base.arguments import PathText
 from graveler.errors import InvalidInputError
 from graveler.frames.rows import PartitionRows
 from graveler.model import Entry

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from graveler.arguments import PathText, flag, prefix_text
+from graveler.base.arguments import PathText, flag, prefix_text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import SPARK, full_name, library_named, library_of
 from graveler.frames.library import ParquetLibrary, TableLibrary

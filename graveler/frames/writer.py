@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from graveler.arguments import PathText, path_text
+from graveler.base.arguments import PathText, path_text
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import full_name, library_of
 from graveler.frames.library import MODES, PARQUET, TYPE, Mode, TableLibrary

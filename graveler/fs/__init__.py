@@ -12,7 +12,7 @@ ref can be read, a branch can be written, and a transaction is one commit.
 
 from typing import TYPE_CHECKING
 
-from graveler.exports import lazy_names
+from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
     from graveler.fs.address import storage_options as storage_options

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from graveler.arguments import PathText, prefix_text
+from graveler.base.arguments import PathText, prefix_text
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
@@ -19,10 +19,9 @@ from graveler.errors import (
     RetryableError,
     RunStateError,
 )
-from graveler.reads import View
-from graveler.repository import Branch
-from graveler.repository.branch import fence_of
-from graveler.runs import Run
+from graveler.reads.view import View
+from graveler.repository.branch import Branch, fence_of
+from graveler.runs.run import Run
 
 PROTOCOL = "grav"
 

@@ -19,8 +19,8 @@ from fsspec.spec import AbstractBufferedFile
 from graveler.fs.address import Address, translated
 from graveler.model import Entry
 from graveler.objects.store import Body
-from graveler.reads import Stores
 from graveler.reads.files import read_range, verifier_of
+from graveler.reads.stores import Stores
 from graveler.repository import unfinished
 from graveler.repository.unfinished import Place
 

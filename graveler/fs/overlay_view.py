@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from graveler.base.names import check_path, path_key
 from graveler.errors import NoChangesError
 from graveler.model import Commit, Entry
-from graveler.names import check_path, path_key
 from graveler.objects.store import Body
-from graveler.reads import View
 from graveler.reads.listing import Scan, overlay
-from graveler.reads.view import find_value, snapshot
-from graveler.repository import Branch
+from graveler.reads.view import View, find_value, snapshot
+from graveler.repository.branch import Branch
 from graveler.repository.origins import checked
 from graveler.values import TOMBSTONE, decode_entry, stage_entry, staged_value
 

@@ -15,17 +15,17 @@ from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.local import LocalFileSystem, trailing_sep
 from fsspec.utils import isfilelike, other_paths
 
+from graveler.base.background import Threads
+from graveler.base.names import path_key
 from graveler.errors import NotFoundError
 from graveler.fs.address import Address, translated
 from graveler.fs.file import GravelerFile
 from graveler.fs.trees import TreeFileSystem
 from graveler.model import Entry, Prefix
-from graveler.names import path_key
-from graveler.process import Threads
-from graveler.reads import Stores
 from graveler.reads.files import download, read_entry, read_range
 from graveler.reads.folders import lake_files
 from graveler.reads.listing import first_key, list_entries
+from graveler.reads.stores import Stores
 from graveler.reads.view import find_value, snapshot
 from graveler.values import value_identity
 

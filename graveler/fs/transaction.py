@@ -12,7 +12,7 @@ from graveler.fs.overlay_view import OverlayView
 
 if TYPE_CHECKING:
     from graveler.model import Commit
-    from graveler.repository import Branch
+    from graveler.repository.branch import Branch
 
 
 def check_none_open(fs: Any) -> None:

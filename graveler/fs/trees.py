@@ -21,10 +21,11 @@ from graveler.fs.transaction import CommitTransaction, check_none_open
 from graveler.lake import Lake, Repository, Run
 from graveler.lake.shared import lake_at, location_of
 from graveler.model import Entry
-from graveler.reads import View
 from graveler.reads.listing import Scan
-from graveler.repository import Branch
-from graveler.runs import OpenStep, RunHandle, StepEnvironment
+from graveler.reads.view import View
+from graveler.repository.branch import Branch
+from graveler.runs.record import RunHandle
+from graveler.runs.steps.environment import OpenStep, StepEnvironment
 
 
 class Batch(threading.local):

@@ -10,17 +10,18 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from graveler.committed import EMPTY_METARANGE, verify_range, verify_tree
-from graveler.committed import Problem as TableProblem
+from graveler.base.background import Progress, no_progress
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.verify import Problem as TableProblem
+from graveler.committed.verify import verify_range, verify_tree
 from graveler.errors import CorruptionError, RefNotFoundError
 from graveler.fsck.checkpoint import Checkpoint
 from graveler.fsck.objects import ObjectCheck, Pace
 from graveler.fsck.report import FsckReport, Problem, ProblemKind
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
-from graveler.process import Progress, no_progress
-from graveler.reads import Stores
 from graveler.reads.soundness import Depth, FileCheck, Finding, Staged, shown, sound_entry
-from graveler.refs import Refs
+from graveler.reads.stores import Stores
+from graveler.refs.refs import Refs
 from graveler.values import record_id, staged_changes
 
 _ORDER = list(ProblemKind)

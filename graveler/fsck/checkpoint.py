@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from time import monotonic
 
 from graveler.errors import GravelerError
-from graveler.reads import Stores
 from graveler.reads.soundness import MARK_BYTES
+from graveler.reads.stores import Stores
 
 _MOST_MARKS = 1_000
 _PAUSE_S = 10.0

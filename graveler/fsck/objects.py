@@ -6,11 +6,10 @@ from operator import itemgetter
 from threading import Lock
 from time import monotonic
 
-from graveler.clock import Clock
+from graveler.base.background import Threads
+from graveler.base.clock import Clock
 from graveler.fsck.checkpoint import Checkpoint
 from graveler.model import Entry, RangeInfo
-from graveler.process import Threads
-from graveler.reads import Stores
 from graveler.reads.soundness import (
     Depth,
     Finding,
@@ -20,6 +19,7 @@ from graveler.reads.soundness import (
     fault_of,
     mark_of,
 )
+from graveler.reads.stores import Stores
 
 _THREADS = 8
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, BinaryIO, Self, cast
 
-from graveler.arguments import PathText, path_text, prefix_text
+from graveler.base.arguments import PathText, path_text, prefix_text
+from graveler.base.names import hour_folder, path_key, read_hour
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.frames.reader import read as read_frame
 from graveler.gates.declaration import (
@@ -23,7 +24,6 @@ from graveler.gates.footers import Footer
 from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source, StoreSource
 from graveler.gates.statistics import Past, Statistics, brought, statistics
 from graveler.model import Change, Commit, Entry
-from graveler.names import hour_folder, path_key, read_hour
 from graveler.reads.changes import change_of
 from graveler.reads.listing import Scan
 from graveler.reads.stores import Stores

@@ -9,15 +9,15 @@ from itertools import pairwise
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
-from graveler.arguments import duration
+from graveler.base.arguments import duration
+from graveler.base.names import check_prefix
+from graveler.base.read_only import judging
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import inputs_of, plain, shortened
 from graveler.gates.fingerprint import fingerprint
 from graveler.gates.statistics import Seen
 from graveler.model import LONGEST_DURATION
-from graveler.names import check_prefix
-from graveler.process import judging
 
 Check = Callable[[Candidate], bool | str | None]
 """Passes by returning None or True. False, a text (the reason), an AssertionError or any

@@ -16,12 +16,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from graveler.base.records import Fields, decode_json, encode_json
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, gate_of
 from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate, as_gate, is_factory
 from graveler.gates.isolation.pickling import path_of
-from graveler.records import Fields, decode_json, encode_json
 
 _OURS = "graveler.gates"
 

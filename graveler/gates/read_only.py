@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from graveler.committed import RangeStore
+from graveler.base.background import Inline
+from graveler.committed.range_store import RangeStore
 from graveler.errors import ReadOnlyError
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
-from graveler.process import Inline
 from graveler.reads.stores import Stores
-from graveler.refs import Refs
-from graveler.staging import StagingArea
+from graveler.refs.refs import Refs
+from graveler.staging.area import StagingArea
 
 # The ports document the methods.
 # ruff: noqa: D102

@@ -16,7 +16,7 @@ from graveler.model import REVERT, Commit
 from graveler.reads.files import read_range
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, find_value, snapshot
-from graveler.refs import is_ancestor
+from graveler.refs.history import is_ancestor
 
 AFTER = "candidate"
 BEFORE = "target"

@@ -18,15 +18,15 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
+from graveler.base.names import path_key
+from graveler.base.records import Fields, decode_json, encode_json
 from graveler.errors import CorruptionError
 from graveler.gates.declaration import plain
 from graveler.gates.footers import Column, Files, Footer, merged, read_footer, reading
 from graveler.model import Change, Commit, Entry
-from graveler.names import path_key
 from graveler.reads.bounded import csv_rows
 from graveler.reads.stores import Stores
-from graveler.records import Fields, decode_json, encode_json
-from graveler.refs import log
+from graveler.refs.history import log
 
 _MOST_COLUMNS = 200
 _BEGINNING = 1 << 20

@@ -13,7 +13,9 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any, Self
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
+from graveler.base.names import path_key
+from graveler.base.records import Fields, decode_json, encode_json, read_key
 from graveler.committed.diff import diff
 from graveler.committed.metarange import prefix_end
 from graveler.committed.metarange import read as read_metarange
@@ -21,9 +23,7 @@ from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import CHANGES, CONTENT, HISTORY, shortened
 from graveler.gates.gate import Gate
 from graveler.gates.statistics import last_touch
-from graveler.names import path_key
 from graveler.reads.stores import Stores
-from graveler.records import Fields, decode_json, encode_json, read_key
 from graveler.values import add_totals
 
 _VERDICT = b"verdict/"

@@ -7,7 +7,7 @@ is deleted only after it was listed and the user agreed.
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from graveler.records import FORMAT, Fields
+from graveler.base.records import FORMAT, Fields
 from graveler.refs.settings import Setting
 
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
-from graveler.arguments import Duration, duration, flag, function, optional, real, text
-from graveler.arguments import count as whole
-from graveler.clock import from_unix_us, unix_us
+from graveler.base.arguments import Duration, duration, flag, function, optional, real, text
+from graveler.base.arguments import count as whole
+from graveler.base.background import Progress
+from graveler.base.clock import from_unix_us, unix_us
 from graveler.committed.references import ReadRanges, by_one_process
 from graveler.errors import InvalidInputError, StateError, ThrottledError
 from graveler.gc.adoption import ADOPTION, Adoptable, Adoption
@@ -18,8 +19,7 @@ from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Keep, Retention, RetentionRules
 from graveler.gc.sweep import Sweep
-from graveler.process import Progress
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler.refs.settings import UNSOUND
 
 _LOOKS = 20

@@ -18,7 +18,7 @@ from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler.refs.commits import Expired
 from graveler.repository.wholeness import whole_commits
 

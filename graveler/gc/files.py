@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from graveler.clock import Clock
+from graveler.base.clock import Clock
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json, read_key
+from graveler.base.retries import longest_pause
 from graveler.errors import ThrottledError
 from graveler.gc.lease import LEASE_SECONDS
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
-from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
-from graveler.retries import longest_pause
 
 _PREFIX = b"file/"
 _PATIENCE_S = 1.25 * LEASE_SECONDS  # after a lost reply, a sweep waits for a lease

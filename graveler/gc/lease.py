@@ -4,11 +4,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
+from graveler.base.records import encode_json
 from graveler.errors import OutcomeUnknownError, StateError
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import ABSENT, KVStore, Predicate
-from graveler.records import encode_json
 
 LEASE_SECONDS = 60.0
 """A holder that does not renew its lease for this time is considered dead. A request to delete must

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from graveler.clock import Clock, IdSource, from_unix_us, unix_us
+from graveler.base.clock import Clock, IdSource, from_unix_us, unix_us
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json, row
 from graveler.errors import NotFoundError, ObjectNotFoundError, StateError
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.model import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
-from graveler.records import FORMAT, Fields, decode_json, encode_json, row
 from graveler.repository.borrowed import CONDEMNED
 
 FOLDER = "_graveler/gc"

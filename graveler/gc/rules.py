@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from graveler.base.records import FORMAT, Fields, row
 from graveler.errors import InvalidInputError, NotFoundError
-from graveler.records import FORMAT, Fields, row
 from graveler.refs.settings import Setting, Settings
 
 

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
-from graveler.clock import unix_us
+from graveler.base.background import Threads, batches
+from graveler.base.clock import unix_us
 from graveler.errors import ObjectNotFoundError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.lease import Lease
@@ -18,8 +19,7 @@ from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
-from graveler.process import Threads, batches
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler.refs.commits import Expired
 from graveler.repository.borrowed import SPARED
 

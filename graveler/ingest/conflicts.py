@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from functools import cached_property
 
-from graveler.committed import CONFLICT, Bases, BaseValues, StagedChange, get
+from graveler.committed.apply import StagedChange
+from graveler.committed.bases import CONFLICT, Bases, BaseValues
 from graveler.committed.diff import diff, same_content
+from graveler.committed.metarange import get
 from graveler.committed.units import log_of, units_of
 from graveler.errors import ExpiredError
 from graveler.ingest.shelves import Shelves
 from graveler.ingest.unpublished import FAR, INGEST, IngestBranch, last_seen
 from graveler.model import REVERT, Commit
-from graveler.refs import line_outside
+from graveler.refs.history import line_outside
 from graveler.repository.merges import find_bases
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from graveler.base.names import hour_text, read_hour
 from graveler.errors import InvalidInputError
 from graveler.ingest.records import HourState, Quarantine
 from graveler.model import Change, Commit
-from graveler.names import hour_text, read_hour
 from graveler.reads.changes import diff_commits
 from graveler.reads.stores import Stores
 from graveler.runs.record import Refusal

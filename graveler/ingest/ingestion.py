@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from graveler.arguments import BranchLike, branch_text, choice, hour_name, text
+from graveler.base.arguments import BranchLike, branch_text, choice, hour_name, text
+from graveler.base.names import check_branch, check_caller_pairs
+from graveler.base.retries import retry
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
@@ -17,13 +19,11 @@ from graveler.ingest.taking import Taking
 from graveler.ingest.ticker import Ticker
 from graveler.ingest.unpublished import IngestBranch, published_by
 from graveler.model import Commit
-from graveler.names import check_branch, check_caller_pairs
 from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted
-from graveler.refs import is_ancestor
+from graveler.refs.history import is_ancestor
 from graveler.repository.branch import Branch
 from graveler.repository.strategies import Strategy, check_strategy
-from graveler.retries import retry
 from graveler.runs.record import Refusal
 
 POLICIES = ("hold", "quarantine")

@@ -7,7 +7,7 @@ from graveler.ingest.records import IngestRecords, branches_of
 from graveler.ingest.unpublished import IngestBranch, last_sealed, unpublished_line
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.refs import merge_bases
+from graveler.refs.history import merge_bases
 
 
 def needed_commits(stores: Stores) -> Iterator[tuple[str, str]]:

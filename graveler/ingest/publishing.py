@@ -13,20 +13,20 @@ looks for its change on the target, or loses its compare-and-set.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from graveler.base.telemetry import PUBLISH
 from graveler.gates import Candidate, Gate, RunContext
 from graveler.gates.checks.paths import OWN_HOURS
 from graveler.ingest.hours import ARRIVED, hour_kinds
 from graveler.ingest.unpublished import IngestBranch
 from graveler.model import Commit
-from graveler.publishing import Candidacy, land
+from graveler.publishing.candidacy import Candidacy, land
 from graveler.publishing.landing import CommitSpec, Landed, Tip, claims_after, make_commit
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import diff_commits
-from graveler.refs import is_ancestor
+from graveler.refs.history import is_ancestor
 from graveler.repository.merges import build_merge
 from graveler.repository.packing import pack_published
 from graveler.repository.strategies import Settlement
-from graveler.telemetry import PUBLISH
 
 
 class IngestCandidacy(Candidacy[Landed]):

@@ -30,8 +30,9 @@ from graveler.ingest.unpublished import (
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, log, merge_bases, move, remove
 from graveler.refs.commits import Commits
+from graveler.refs.history import is_ancestor, log, merge_bases
+from graveler.refs.mover import move, remove
 from graveler.repository.merges import merge_trees
 from graveler.repository.origins import in_quarantine, note_refused
 from graveler.runs.record import Refusal

@@ -13,10 +13,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
+from graveler.base.records import Fields, decode_json, encode_json
 from graveler.kv.record_store import RecordStore
 from graveler.reads.stores import Stores
-from graveler.records import Fields, decode_json, encode_json
 from graveler.runs.record import Refusal
 
 

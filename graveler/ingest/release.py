@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from graveler.committed import CONFLICT, RawConflict, StagedChange, get
-from graveler.committed.apply import apply
+from graveler.committed.apply import StagedChange, apply
+from graveler.committed.bases import CONFLICT
 from graveler.committed.diff import RawChange, diff, same_content
-from graveler.committed.merge import staged
+from graveler.committed.merge import RawConflict, staged
+from graveler.committed.metarange import get
 from graveler.committed.units import log_of, name_of, units_of
 from graveler.errors import (
     FencedError,
@@ -35,7 +36,8 @@ from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, land, make_commit
 from graveler.publishing.tables import Watch
 from graveler.reads.changes import diff_commits
-from graveler.refs import is_ancestor, move, remove
+from graveler.refs.history import is_ancestor
+from graveler.refs.mover import move, remove
 from graveler.repository import commits
 from graveler.repository.merges import conflict_error, describe, merge_trees
 from graveler.repository.origins import note_refused

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from graveler.committed import StagedChange, get
-from graveler.committed.apply import apply
+from graveler.committed.apply import StagedChange, apply
 from graveler.committed.diff import RawChange, diff, same_content
 from graveler.committed.merge import staged
+from graveler.committed.metarange import get
 from graveler.committed.units import log_of, units_of
 from graveler.errors import FencedError, RefNotFoundError
 from graveler.ingest.quarantine import Quarantines, shelf_base
@@ -25,7 +25,7 @@ from graveler.ingest.unpublished import INGEST, POLICY, QUARANTINE, IngestBranch
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor
+from graveler.refs.history import is_ancestor
 from graveler.repository.merges import merge_trees
 from graveler.runs.record import Refusal
 

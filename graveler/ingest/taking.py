@@ -7,12 +7,12 @@ here fails because of a conflict, so no other file waits.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graveler.committed import CONFLICT, EMPTY_METARANGE, Bases, BaseValues, get
 from graveler.committed.apply import apply
-from graveler.committed.bases import Unresolved
+from graveler.committed.bases import CONFLICT, Bases, BaseValues, Unresolved
 from graveler.committed.claims import claim_changes, claims_of
 from graveler.committed.diff import RawChange, diff, same_content
 from graveler.committed.merge import staged
+from graveler.committed.metarange import EMPTY_METARANGE, get
 from graveler.committed.units import log_of, units_of
 from graveler.ingest.conflicts import Theirs
 from graveler.ingest.hours import commit_hour
@@ -29,7 +29,7 @@ from graveler.ingest.unpublished import (
 )
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, claims_after, land, make_commit
-from graveler.refs import is_ancestor
+from graveler.refs.history import is_ancestor
 from graveler.repository.branches import create_branch
 from graveler.repository.merges import find_bases, merge_trees
 from graveler.repository.strategies import Settlement

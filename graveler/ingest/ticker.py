@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from graveler.committed import StagedChange
+from graveler.committed.apply import StagedChange
 from graveler.errors import (
     GateFailedError,
     GravelerError,

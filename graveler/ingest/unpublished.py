@@ -16,8 +16,9 @@ from graveler.ingest.hours import commit_hour
 from graveler.ingest.records import IngestRecords
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.refs import Refs, is_ancestor, log
 from graveler.refs.commits import Commits
+from graveler.refs.history import is_ancestor, log
+from graveler.refs.refs import Refs
 from graveler.repository.origins import removed_by
 
 INGEST = "graveler.ingest"

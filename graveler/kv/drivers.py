@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
+from graveler.base.background import batches
 from graveler.errors import InvalidInputError, KVOutdatedError, PreconditionFailedError
 from graveler.kv.store import (
     ABSENT,
@@ -19,7 +20,6 @@ from graveler.kv.store import (
     Predicate,
     Stored,
 )
-from graveler.process import batches
 
 # `KVStore` documents the methods.
 # ruff: noqa: D102

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.background import batches
+from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.retries import NO_PROGRESS_S
 from graveler.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -23,8 +25,6 @@ from graveler.kv.drivers import Driver
 from graveler.kv.dynamodb_client import ConditionFailed, DynamoDBClient, Table, pause
 from graveler.kv.queues import QueueTurns
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, Predicate
-from graveler.process import batches
-from graveler.retries import NO_PROGRESS_S
 
 _PARTITION, _KEY, _VALUE = "p", "k", "v"
 _SCHEMA: dict[str, Any] = {

@@ -8,7 +8,9 @@ from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
+from graveler.base.forks import abandon, held_off, watch
+from graveler.base.retries import NO_PROGRESS_S, Retrier, backoff
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
@@ -21,8 +23,6 @@ from graveler.errors import (
     PermissionDeniedError,
     ThrottledError,
 )
-from graveler.process import abandon, held_off, watch
-from graveler.retries import NO_PROGRESS_S, Retrier, backoff
 
 try:
     import boto3

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 
+from graveler.base.telemetry import KV_BYTES, KV_CALLS, TURNS, Calls, report
 from graveler.kv.store import KVStore, Predicate, Stored
-from graveler.telemetry import KV_BYTES, KV_CALLS, TURNS, Calls, report
 
 # `KVStore` documents the methods.
 # ruff: noqa: D102

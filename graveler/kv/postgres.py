@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from time import monotonic
 from typing import Any
 
+from graveler.base.retries import NO_PROGRESS_S
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -19,7 +20,6 @@ from graveler.errors import (
     StorageFullError,
     ThrottledError,
 )
-from graveler.retries import NO_PROGRESS_S
 
 try:
     import psycopg

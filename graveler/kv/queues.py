@@ -14,7 +14,7 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
 from graveler.errors import GravelerError
 from graveler.kv.record_store import ABSENT_VERSION, RecordStore, Version
 from graveler.kv.store import KVStore

@@ -11,7 +11,9 @@ from contextlib import suppress
 from threading import Event, RLock, get_ident
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
+from graveler.base.forks import watch
+from graveler.base.retries import retry
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -19,8 +21,6 @@ from graveler.errors import (
     PreconditionFailedError,
 )
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
-from graveler.process import watch
-from graveler.retries import retry
 
 _PATIENCE_S = 1.0
 

@@ -5,13 +5,13 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
+from graveler.base.privacy import shown_uri
+from graveler.base.retries import NO_PROGRESS_S
+from graveler.base.telemetry import is_metered
 from graveler.errors import InvalidInputError
 from graveler.kv.metered import MeteredKVStore
 from graveler.kv.store import KVStore
-from graveler.privacy import shown_uri
-from graveler.retries import NO_PROGRESS_S
-from graveler.telemetry import is_metered
 
 _ON_NETWORK = "?network=accept"
 

@@ -30,6 +30,8 @@ from rocksdict import (
     WriteOptions,
 )
 
+from graveler.base.forks import NO_DESCRIPTOR, abandon, watch
+from graveler.base.privacy import follow_group, is_shared, make_folder, may_write
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -44,8 +46,6 @@ from graveler.errors import (
 from graveler.kv.drivers import Driver, FileIdentity, holds
 from graveler.kv.store import Predicate
 from graveler.kv.turns import Turns
-from graveler.privacy import follow_group, is_shared, make_folder, may_write
-from graveler.process import NO_DESCRIPTOR, abandon, watch
 
 # `KVStore` documents the methods.
 # ruff: noqa: D102

@@ -17,7 +17,9 @@ from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.forks import abandon, held_off, watch
+from graveler.base.retries import NO_PROGRESS_S, Retrier
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -30,8 +32,6 @@ from graveler.kv.dialect import Dialect, Failure, Statements
 from graveler.kv.drivers import Driver
 from graveler.kv.queues import QueueTurns
 from graveler.kv.store import ABSENT, PRESENT, Predicate
-from graveler.process import abandon, held_off, watch
-from graveler.retries import NO_PROGRESS_S, Retrier
 
 _T = TypeVar("_T")
 

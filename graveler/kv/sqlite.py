@@ -17,7 +17,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.forks import NO_DESCRIPTOR, abandon, held_off, watch
+from graveler.base.privacy import create_file, make_folder, may_write
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -33,8 +35,6 @@ from graveler.kv.drivers import Driver, FileIdentity
 from graveler.kv.sqlite_read_only import ReadOnlyConnections
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.kv.turns import FileTurns
-from graveler.privacy import create_file, make_folder, may_write
-from graveler.process import NO_DESCRIPTOR, abandon, held_off, watch
 
 _T = TypeVar("_T")
 

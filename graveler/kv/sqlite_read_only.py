@@ -21,8 +21,8 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import quote
 
+from graveler.base.forks import held_off
 from graveler.errors import BackendUnavailableError, StateError
-from graveler.process import held_off
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from threading import TIMEOUT_MAX, Lock
 from time import monotonic
 from zlib import crc32
 
-from graveler.clock import Clock
-from graveler.privacy import open_file
-from graveler.process import watch
+from graveler.base.clock import Clock
+from graveler.base.forks import watch
+from graveler.base.privacy import open_file
 
 _SLOTS = 2**16
 _SHORTEST_PAUSE = 0.0003

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from graveler.exports import lazy_names
+from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
     from graveler.lake import maintenance as maintenance
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from graveler.lake.maintenance import BranchState as BranchState
     from graveler.lake.maintenance import Maintenance as Maintenance
     from graveler.lake.repository import Repository as Repository
-    from graveler.reads import Ref as Ref
-    from graveler.repository import Branch as Branch
-    from graveler.repository import MergePreview as MergePreview
-    from graveler.repository import MergeResult as MergeResult
-    from graveler.runs import Input as Input
-    from graveler.runs import OpenStep as OpenStep
-    from graveler.runs import Origin as Origin
-    from graveler.runs import Publish as Publish
-    from graveler.runs import PublishResult as PublishResult
-    from graveler.runs import Reaped as Reaped
-    from graveler.runs import Refusal as Refusal
-    from graveler.runs import Rollback as Rollback
-    from graveler.runs import RollbackPlan as RollbackPlan
-    from graveler.runs import Run as Run
-    from graveler.runs import RunHandle as RunHandle
-    from graveler.runs import RunRecord as RunRecord
-    from graveler.runs import Runs as Runs
-    from graveler.runs import RunState as RunState
-    from graveler.runs import Step as Step
-    from graveler.runs import Why as Why
+    from graveler.reads.view import Ref as Ref
+    from graveler.repository.branch import Branch as Branch
+    from graveler.repository.merges import MergeResult as MergeResult
+    from graveler.repository.preview import MergePreview as MergePreview
+    from graveler.runs.provenance import Origin as Origin
+    from graveler.runs.provenance import Why as Why
+    from graveler.runs.publishing import PublishResult as PublishResult
+    from graveler.runs.reaper import Reaped as Reaped
+    from graveler.runs.record import Input as Input
+    from graveler.runs.record import Refusal as Refusal
+    from graveler.runs.record import RunHandle as RunHandle
+    from graveler.runs.record import RunRecord as RunRecord
+    from graveler.runs.rollback import Rollback as Rollback
+    from graveler.runs.rollback import RollbackPlan as RollbackPlan
+    from graveler.runs.run import Run as Run
+    from graveler.runs.runs import Runs as Runs
+    from graveler.runs.state import Publish as Publish
+    from graveler.runs.state import RunState as RunState
+    from graveler.runs.steps.environment import OpenStep as OpenStep
+    from graveler.runs.steps.step import Step as Step
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

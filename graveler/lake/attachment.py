@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from graveler.arguments import instance, optional, text
+from graveler.base.arguments import instance, optional, text
 from graveler.config import ENVIRONMENT_LAKE, check_same_lake, environment, set_environment
 from graveler.errors import InvalidInputError
 from graveler.lake.factory import open as open_lake
 from graveler.lake.lake import Lake
-from graveler.runs import OpenStep, Step, StepEnvironment
+from graveler.runs.steps.environment import OpenStep, StepEnvironment
+from graveler.runs.steps.step import Step
 
 _LAKE = "GRAVELER_LAKE"
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Self
 
-from graveler.clock import Clock, IdSource
-from graveler.committed import Splitting
+from graveler.base.clock import Clock, IdSource
+from graveler.base.names import check_repository
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json, read_key
+from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError, InvalidInputError, RepositoryNotFoundError
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
-from graveler.names import check_repository
 from graveler.objects.address import storage_id
-from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 
 _PARTITION = "lake"
 _PREFIX = b"repository/"

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from graveler.arguments import file_path, flag, text
-from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.arguments import file_path, flag, text
+from graveler.base.background import Background, OneThread
+from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.privacy import share_folder
 from graveler.config import (
     CONFIG_NAME,
     KV_URI,
@@ -19,8 +21,6 @@ from graveler.errors import GravelerError, InvalidInputError
 from graveler.kv.registry import open_kv
 from graveler.lake.lake import Lake
 from graveler.objects.registry import open_store
-from graveler.privacy import share_folder
-from graveler.process import Background, OneThread
 
 
 def init(

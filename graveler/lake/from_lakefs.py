@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graveler.arguments import PathText, file_path, flag, instance, storage_text, text, texts
+from graveler.base.arguments import PathText, file_path, flag, instance, storage_text, text, texts
+from graveler.base.background import Progress, no_progress
+from graveler.base.names import check_repository
 from graveler.errors import InvalidInputError, NotFoundError, PermissionDeniedError
 from graveler.lake.storages import absolute
 from graveler.lakefs import Imported, Namespace, Terms, check_names, import_lakefs, read_refs
-from graveler.names import check_repository
 from graveler.objects.address import AddressBook, place_of, root_of
 from graveler.objects.store import ObjectStore
-from graveler.process import Progress, no_progress
 
 if TYPE_CHECKING:
     from graveler.lake.lake import Lake

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from graveler import refs
 from graveler import repository as use_cases
-from graveler.arguments import (
+from graveler.base.arguments import (
     PathText,
     count,
     file_path,
@@ -21,8 +21,14 @@ from graveler.arguments import (
     storage_text,
     text,
 )
-from graveler.clock import Clock, IdSource, StoreClock
-from graveler.committed import EMPTY_METARANGE, RangeCache, RangeStore, Rescue, Splitting, initial
+from graveler.base.background import Background
+from graveler.base.clock import Clock, IdSource, StoreClock
+from graveler.base.names import check_branch, check_repository
+from graveler.base.records import Fields
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore, Rescue
+from graveler.committed.splitting import Splitting, initial
 from graveler.config import LakeConfig, default_committer
 from graveler.errors import (
     AlreadyExistsError,
@@ -38,21 +44,18 @@ from graveler.kv.store import KVStore
 from graveler.lake.catalogue import PARTITIONS, Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
 from graveler.lake.storages import Storages, absolute
-from graveler.names import check_branch, check_repository
 from graveler.objects.address import storage_id
 from graveler.objects.registry import open_store
 from graveler.objects.store import ObjectStore
-from graveler.process import Background
-from graveler.reads import Stores
-from graveler.records import Fields
-from graveler.refs import Refs
+from graveler.reads.stores import Stores
+from graveler.refs.refs import Refs
 from graveler.repository.witness.marker import MARKER, Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
-from graveler.staging import StagingArea
+from graveler.staging.area import StagingArea
 
 if TYPE_CHECKING:
+    from graveler.base.background import Progress
     from graveler.lakefs import Imported
-    from graveler.process import Progress
 
 
 class Lake:

@@ -6,16 +6,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from graveler.arguments import count, optional, texts
+from graveler.base.arguments import count, optional, texts
 from graveler.errors import GravelerError, InvalidInputError, RefNotFoundError
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler.refs.pack_rule import PackRule, PackRules
 from graveler.repository.packing import PackResult, pack, waiting
-from graveler.runs import Reaped, Runs
+from graveler.runs.reaper import Reaped
+from graveler.runs.runs import Runs
 
 if TYPE_CHECKING:
-    from graveler.gc import GarbageCollector, Mark
-    from graveler.process import Progress
+    from graveler.base.background import Progress
+    from graveler.gc.collector import GarbageCollector
+    from graveler.gc.marks import Mark
 
 _log = logging.getLogger(__name__)
 

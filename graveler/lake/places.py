@@ -5,7 +5,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from graveler.arguments import (
+from graveler.base.arguments import (
     RefLike,
     count,
     expand_home,
@@ -15,18 +15,18 @@ from graveler.arguments import (
     text,
     texts,
 )
-from graveler.clock import unix_us
-from graveler.committed import Splitting
-from graveler.committed import changed as changed_splitting
+from graveler.base.clock import unix_us
+from graveler.committed.splitting import Splitting
+from graveler.committed.splitting import changed as changed_splitting
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
 from graveler.gates.gate import Check
 from graveler.model import Commit
 from graveler.objects.address import AddressBook, linked_root, place_of
-from graveler.publishing import RequiredGates
-from graveler.reads import Stores
-from graveler.reads.stores import undeclared
-from graveler.refs import RefMove, resolve, resolve_to_name, tag_moves
+from graveler.publishing.panel import RequiredGates
+from graveler.reads.stores import Stores, undeclared
+from graveler.refs.expression import resolve, resolve_to_name
+from graveler.refs.reflog import RefMove, tag_moves
 from graveler.repository import branches
 
 

@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args, overload
 
-from graveler import lake, publishing, refs, runs
+from graveler import lake
 from graveler import repository as use_cases
-from graveler.arguments import (
+from graveler.base.arguments import (
     BranchLike,
     Moment,
     PathText,
@@ -30,40 +30,42 @@ from graveler.arguments import (
     ref_text,
     text,
 )
+from graveler.base.names import check_caller_pairs
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.model import BranchRecord, Change, Commit
-from graveler.names import check_caller_pairs
-from graveler.reads import Ref, Stores, changes
-from graveler.refs import (
-    RefMove,
-    all_moves,
-    branch_moves,
-    log,
-    resolve,
-    resolve_to_name,
-    resolve_to_read,
-)
+from graveler.reads import changes
+from graveler.reads.stores import Stores
+from graveler.reads.view import Ref
+from graveler.refs.expression import resolve, resolve_to_name, resolve_to_read
+from graveler.refs.history import log
 from graveler.refs.pack_rule import PACKING
+from graveler.refs.reflog import RefMove, all_moves, branch_moves
+from graveler.refs.selection import Selection
 from graveler.refs.settings import LINK_PLACES, UNSOUND, Setting
 from graveler.repository.witness.witness import Witness
 
 if TYPE_CHECKING:
-    from graveler.fsck import FsckReport
+    from graveler.base.background import Progress
+    from graveler.fsck.report import FsckReport
     from graveler.gates import Gate
     from graveler.gates.gate import Check
-    from graveler.gc import GarbageCollector
+    from graveler.gc.collector import GarbageCollector
     from graveler.ingest import Ingestion
     from graveler.lake.maintenance import Maintenance, Packing
     from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
-    from graveler.process import Progress
-    from graveler.reads import View
     from graveler.reads.soundness import Depth, FileCheck
+    from graveler.reads.view import View
     from graveler.refs.dump import Contents
-    from graveler.repository import Branch, MergePreview, MergeResult
+    from graveler.repository.branch import Branch
+    from graveler.repository.merges import MergeResult
     from graveler.repository.packing import PackResult, TreeStats
+    from graveler.repository.preview import MergePreview
     from graveler.repository.strategies import Strategy
     from graveler.repository.wholeness import Wholeness
-    from graveler.runs import Run, Runs, RunTerms, Why
+    from graveler.runs.opener import RunTerms
+    from graveler.runs.provenance import Why
+    from graveler.runs.run import Run
+    from graveler.runs.runs import Runs
 
 
 class Repository:
@@ -91,7 +93,9 @@ class Repository:
     @cached_property
     def runs(self) -> "Runs":
         """The pipeline runs."""
-        return runs.Runs(self.stores)
+        from graveler.runs.runs import Runs
+
+        return Runs(self.stores)
 
     @property
     def tags(self) -> "Tags":
@@ -207,7 +211,7 @@ class Repository:
             KVOutdatedError: The key-value store has lost records, so needed files would be
                 collected.
         """
-        from graveler.gc import GarbageCollector
+        from graveler.gc.collector import GarbageCollector
 
         self.check_kv()
         return GarbageCollector(self.stores, runs=self._needed_commits)
@@ -244,7 +248,7 @@ class Repository:
         Raises:
             InvalidInputError: `objects` or `rate` is not valid.
         """
-        from graveler.fsck import fsck
+        from graveler.fsck.check import fsck
         from graveler.ingest.needs import needed_commits
         from graveler.reads.soundness import Depth
 
@@ -293,7 +297,9 @@ class Repository:
         """Return a branch to read and write, or raise RefNotFoundError."""
         name = branch_text(name, "name", within=self.stores)
         self.stores.refs.branches.get(name)
-        return use_cases.Branch(self.stores, name)
+        from graveler.repository.branch import Branch
+
+        return Branch(self.stores, name)
 
     def create_branch(
         self,
@@ -319,7 +325,9 @@ class Repository:
         use_cases.branches.create_branch(
             self.stores, name, source, exist_ok=exist_ok, hidden=hidden
         )
-        return use_cases.Branch(self.stores, name)
+        from graveler.repository.branch import Branch
+
+        return Branch(self.stores, name)
 
     def delete_branch(self, name: str | BranchLike) -> None:
         """Remove a branch and its staged writes; its commits stay."""
@@ -408,7 +416,7 @@ class Repository:
         ref, path = ref_text(ref, "ref", within=self.stores), prefix_text(path, "path")
         prefix = prefix_text(prefix, "prefix")
         optional(count, limit, "limit"), flag(first_parent, "first_parent")
-        selection = refs.Selection(
+        selection = Selection(
             pairs(metadata, "metadata"),
             text(run, "run", empty=True),
             text(committer, "committer", empty=True),
@@ -542,10 +550,10 @@ class Repository:
         on = branch_text(on, "on", within=self.stores)
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
+        from graveler.publishing.landing import CommitSpec
+
         use_cases.strategies.check_strategy(strategy)
-        spec = publishing.CommitSpec(
-            message or "", check_caller_pairs("revert", metadata), committer
-        )
+        spec = CommitSpec(message or "", check_caller_pairs("revert", metadata), committer)
         target = resolve_to_name(self.stores.refs, commit)
         pick = use_cases.reverts.Pick(target, parent, strategy, allow_empty)
         return use_cases.reverts.revert(self.stores, on, pick, spec)
@@ -587,10 +595,10 @@ class Repository:
         onto = branch_text(onto, "onto", within=self.stores)
         optional(count, parent, "parent", least=1), flag(allow_empty, "allow_empty")
         commit_texts(message, committer)
+        from graveler.publishing.landing import CommitSpec
+
         use_cases.strategies.check_strategy(strategy)
-        spec = publishing.CommitSpec(
-            message or "", check_caller_pairs("cherry-pick", metadata), committer
-        )
+        spec = CommitSpec(message or "", check_caller_pairs("cherry-pick", metadata), committer)
         target = resolve_to_name(self.stores.refs, commit)
         pick = use_cases.reverts.Pick(target, parent, strategy, allow_empty)
         return use_cases.reverts.cherry_pick(self.stores, onto, pick, spec)

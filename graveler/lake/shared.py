@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from graveler.base.forks import abandon
 from graveler.config import environment, locate_lake
 from graveler.errors import InvalidInputError
-from graveler.process import abandon
 
 if TYPE_CHECKING:
     from graveler.lake.lake import Lake

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
+from graveler.base.privacy import shown_uri
 from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchError
 from graveler.lake.catalogue import Catalogue, RepositoryRecord
 from graveler.objects.address import DATA, is_made_for, is_table
 from graveler.objects.store import ObjectStore
-from graveler.privacy import shown_uri
 from graveler.repository.witness.marker import MARKER, Marker, read_marker
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -8,14 +8,14 @@ read detects a replaced object. In a folder, an ETag is neither of these and is 
 
 import re
 
-from graveler.arguments import check_entry
-from graveler.clock import from_unix_us, unix_us
+from graveler.base.arguments import check_entry
+from graveler.base.clock import from_unix_us, unix_us
+from graveler.base.names import check_path
 from graveler.errors import InvalidInputError, PermissionDeniedError
 from graveler.lakefs.messages import LakefsEntry
 from graveler.model import ADDRESS_BYTES, CONTENT_TYPE_BYTES, TIMES, Entry
-from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own, place_of
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler.repository.links import Owners
 
 _MD5 = re.compile(r"[0-9a-f]{32}")

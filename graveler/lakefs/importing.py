@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from graveler.arguments import commit_texts, pairs
-from graveler.clock import from_unix_us, unix_us
-from graveler.committed import EMPTY_METARANGE
+from graveler.base.arguments import commit_texts, pairs
+from graveler.base.background import Progress, no_progress
+from graveler.base.clock import from_unix_us, unix_us
+from graveler.base.names import check_tag, check_users_branch
+from graveler.base.read_only import refuse_writes
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.gc.files import FileRecords
 from graveler.lakefs.entries import EntryMaker
@@ -21,9 +24,7 @@ from graveler.lakefs.refs import LakefsRefs
 from graveler.lakefs.state import NOTHING, ImportState
 from graveler.lakefs.trees import Trees, tree_of
 from graveler.model import TIMES, Commit
-from graveler.names import check_tag, check_users_branch
-from graveler.process import Progress, no_progress, refuse_writes
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler.refs.commits import Expired, id_of
 from graveler.refs.dump import RefSet
 from graveler.repository.dumps import check_room, restore_refs

@@ -12,7 +12,7 @@ from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.lakefs.messages import LakefsRange, decode_range, framed_pairs, framed_record
 from graveler.lakefs.wire import WireError
 from graveler.objects.store import ObjectStore
-from graveler.sstable import TableReader
+from graveler.sstable.reader import TableReader
 
 FILE_BYTES = 512 << 20
 """Largest file that is read. By default, lakeFS ends a range at 20 MiB."""

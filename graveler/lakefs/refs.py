@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from graveler.base.records import Fields, decode_json
 from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 from graveler.lakefs.messages import LakefsCommit, checked_id, decode_commit, decode_ref
 from graveler.lakefs.namespace import Namespace
 from graveler.lakefs.wire import WireError
-from graveler.records import Fields, decode_json
 
 MANIFEST = "refs_manifest.json"
 _PARTS = ("commits", "branches", "tags")

@@ -8,9 +8,9 @@ options has another key. A record never changes. A lost record is made again.
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.kv.store import KVStore
 from graveler.model import RangeInfo
-from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.values import decode_range_info, encode_range_info
 
 _RANGE = "range"

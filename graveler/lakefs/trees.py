@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Self, TypeVar
 
-from graveler.committed import EMPTY_METARANGE, metarange
+from graveler.base.background import Progress, Threads
+from graveler.committed import metarange
 from graveler.committed.flat import Record
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.table import FinishedTable, Scratch, TableKind, table_properties
 from graveler.errors import (
     CorruptionError,
@@ -23,8 +25,7 @@ from graveler.lakefs.messages import LakefsEntry, LakefsRange, decode_entry, dec
 from graveler.lakefs.namespace import RANGES, Namespace
 from graveler.lakefs.state import NOTHING, ImportState
 from graveler.model import RangeInfo
-from graveler.process import Progress, Threads
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler.values import RECORD_ID_BYTES, RecordsDigest, encode_entry, range_id, record_id, total
 
 _AHEAD_EACH = 2

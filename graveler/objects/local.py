@@ -21,7 +21,9 @@ from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
-from graveler.clock import Clock, IdSource, RandomIds, SystemClock, unix_us
+from graveler.base.background import Threads
+from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock, unix_us
+from graveler.base.privacy import PRIVATE_FILE, follow_group
 from graveler.errors import (
     BackendUnavailableError,
     InvalidInputError,
@@ -53,8 +55,6 @@ from graveler.objects.store import (
     check_range,
     folder_of_prefix,
 )
-from graveler.privacy import PRIVATE_FILE, follow_group
-from graveler.process import Threads
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

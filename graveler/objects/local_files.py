@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from graveler.base.forks import NO_DESCRIPTOR, held_off
+from graveler.base.privacy import PRIVATE_FOLDER, follow_group, open_file
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -16,8 +18,6 @@ from graveler.errors import (
     ReadOnlyError,
     StorageFullError,
 )
-from graveler.privacy import PRIVATE_FOLDER, follow_group, open_file
-from graveler.process import NO_DESCRIPTOR, held_off
 
 _MOST_KNOWN = 8
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from graveler.clock import Clock, SystemClock
+from graveler.base.clock import Clock, SystemClock
 from graveler.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
 from graveler.objects.store import (
     ANYTHING,

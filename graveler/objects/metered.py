@@ -7,8 +7,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from graveler.base.telemetry import OBJECT_BYTES, OBJECT_CALLS, Call, Calls
 from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
-from graveler.telemetry import OBJECT_BYTES, OBJECT_CALLS, Call, Calls
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -4,14 +4,14 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
+from graveler.base.privacy import is_uri, shown_uri
+from graveler.base.retries import NO_PROGRESS_S
+from graveler.base.telemetry import is_metered
 from graveler.errors import InvalidInputError
 from graveler.objects.memory import MemoryStore
 from graveler.objects.metered import MeteredObjects
 from graveler.objects.store import ObjectStore
-from graveler.privacy import is_uri, shown_uri
-from graveler.retries import NO_PROGRESS_S
-from graveler.telemetry import is_metered
 
 _KNOWN = "file:///folder (or a plain path), mem://name, s3://bucket/prefix, s3a://bucket/prefix"
 

@@ -9,7 +9,9 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, BinaryIO, cast
 
-from graveler.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock
+from graveler.base.privacy import shown_uri
+from graveler.base.retries import NO_PROGRESS_S, Retrier
 from graveler.errors import (
     BackendUnavailableError,
     InvalidInputError,
@@ -30,8 +32,6 @@ from graveler.objects.store import (
     folder_of_prefix,
 )
 from graveler.objects.verified import READ_AHEAD_BYTES, RangedFile
-from graveler.privacy import shown_uri
-from graveler.retries import NO_PROGRESS_S, Retrier
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from graveler.base.forks import held_off
+from graveler.base.parallel import MOST_THREADS
+from graveler.base.privacy import shown_uri
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -19,9 +22,6 @@ from graveler.errors import (
     StorageFullError,
     ThrottledError,
 )
-from graveler.parallel import MOST_THREADS
-from graveler.privacy import shown_uri
-from graveler.process import held_off
 
 try:
     import boto3

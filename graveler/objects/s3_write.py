@@ -9,6 +9,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any, TypeVar
 
+from graveler.base.retries import Retrier
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -19,7 +20,6 @@ from graveler.errors import (
 )
 from graveler.objects.s3_client import S3Client, lost_reply, may_have_landed, reply_field
 from graveler.objects.store import Body, BodyReader
-from graveler.retries import Retrier
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Self
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
 from graveler.errors import (
     GravelerError,
     InvalidInputError,

@@ -10,15 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
+from graveler.base.retries import retry
 from graveler.gates import Candidate, Gate, Verdict
 from graveler.model import Commit
 from graveler.publishing.landing import Landed, Tip, announce, tip_of
 from graveler.publishing.panel import Panel, refuse
 from graveler.reads.stores import Stores
-from graveler.refs import advance
+from graveler.refs.mover import advance
 from graveler.refs.pack_rule import PackRule, PackRules
 from graveler.refs.settings import GateRules
-from graveler.retries import retry
 
 _OVERTAKEN = 3
 R = TypeVar("R")

@@ -14,9 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from graveler.committed import EMPTY_METARANGE, Base, Bases, differing_spans
+from graveler.base.retries import retry
+from graveler.committed.bases import Base, Bases
 from graveler.committed.claims import claimed, claims_of, is_title
+from graveler.committed.diff import differing_spans
 from graveler.committed.merge import merge
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.config import default_committer
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import Predicate
@@ -24,11 +27,11 @@ from graveler.model import CLAIMS, BranchRecord, Commit
 from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
 from graveler.reads.view import readable
-from graveler.refs import advance, merge_bases
 from graveler.refs.branches import check_fence, owned
+from graveler.refs.history import merge_bases
+from graveler.refs.mover import advance
 from graveler.refs.refs import Look
 from graveler.refs.settings import Rules
-from graveler.retries import retry
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from graveler.gates.verdicts import Judgement, Verdict, Verdicts, hash_inputs
 from graveler.model import Commit
 from graveler.publishing.tracing import measure_gate
 from graveler.reads.stores import Stores
-from graveler.refs import move
+from graveler.refs.mover import move
 from graveler.refs.settings import GateRules
 
 _log = logging.getLogger(__name__)

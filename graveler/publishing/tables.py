@@ -16,19 +16,19 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
 
-from graveler.committed import StagedChange
+from graveler.base.background import Threads
+from graveler.base.parallel import thread_count
+from graveler.committed.apply import StagedChange
 from graveler.committed.diff import diff
 from graveler.committed.merge import staged
 from graveler.committed.metarange import prefix_end, scan
 from graveler.errors import GravelerError, MergeConflictError, SchemaChangedError
 from graveler.model import METADATA_BYTES, Commit, Conflict, Entry
-from graveler.parallel import thread_count
-from graveler.process import Threads
 from graveler.publishing.landing import CommitSpec
 from graveler.reads import schemas
 from graveler.reads.partitions import folder_values, is_hidden, is_in_table, value_folders
 from graveler.reads.stores import Stores
-from graveler.refs import outside
+from graveler.refs.history import outside
 from graveler.values import decode_entry
 
 TABLES = "graveler.tables"

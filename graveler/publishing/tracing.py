@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from graveler.base.telemetry import GATES, Attributes, report, span
 from graveler.errors import GateFailedError, MergeConflictError, NoChangesError
 from graveler.gates import Verdict
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.telemetry import GATES, Attributes, report, span
 
 
 class Traced:

@@ -15,14 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from graveler.committed import EMPTY_METARANGE, get
+from graveler.base.names import path_key
 from graveler.committed.diff import diff, same_content
-from graveler.committed.metarange import prefix_end, read
+from graveler.committed.metarange import EMPTY_METARANGE, get, prefix_end, read
 from graveler.errors import ExpiredError
 from graveler.model import Change, ChangeKind, Commit
-from graveler.names import path_key
 from graveler.reads.stores import Stores
-from graveler.refs import log, walk
+from graveler.refs.history import log, walk
 from graveler.values import deferred_entry
 
 _FAR = 2_000

@@ -13,6 +13,8 @@ from threading import Event
 from typing import BinaryIO, NamedTuple
 from unicodedata import normalize
 
+from graveler.base.background import Progress
+from graveler.base.parallel import Bounds, in_order
 from graveler.errors import (
     CorruptionError,
     GravelerError,
@@ -25,8 +27,6 @@ from graveler.model import Entry, Transfer
 from graveler.objects.local_files import prune_folders
 from graveler.objects.store import local_failure
 from graveler.objects.verified import new_hash
-from graveler.parallel import Bounds, in_order
-from graveler.process import Progress
 from graveler.reads.folders import Links, OwnFiles, Pattern, Place, missing_from, walk, whole_file
 from graveler.reads.listing import Scan, first_key
 from graveler.values import decode_entry

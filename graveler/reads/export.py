@@ -8,7 +8,8 @@ file may be copied again. Each file exists whole or not at all.
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json
 from graveler.errors import InvalidInputError, ObjectNotFoundError, StateError
 from graveler.model import Entry
 from graveler.objects.address import AddressBook, root_of
@@ -16,7 +17,6 @@ from graveler.objects.store import PIECE_BYTES, ObjectStore
 from graveler.reads.files import open_entry, read_entry
 from graveler.reads.folders import Pattern, lake_files
 from graveler.reads.stores import FileStores, Stores
-from graveler.records import FORMAT, Fields, decode_json, encode_json
 
 RECORD = "_SUCCESS"
 """Key of the record."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from graveler.base.names import check_path
 from graveler.config import CONFIG_NAME, is_environment_lake, load_config
 from graveler.errors import InvalidInputError, RetryableError
-from graveler.names import check_path
 from graveler.objects.address import AddressBook
 from graveler.objects.store import local_failure
 from graveler.reads.stores import Stores

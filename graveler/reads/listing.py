@@ -11,9 +11,9 @@ from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import Self
 
+from graveler.base.names import path_key
 from graveler.committed.flat import Run
 from graveler.model import Entry, Prefix
-from graveler.names import path_key
 from graveler.values import deferred_entries, deferred_entry, staged_value
 
 Row = tuple[bytes, bytes]

@@ -5,11 +5,11 @@ from itertools import chain
 from pathlib import PurePath
 from typing import Any, Literal
 
-from graveler.arguments import PathText, each, path_text
+from graveler.base.arguments import PathText, each, path_text
+from graveler.base.names import path_key
+from graveler.base.parallel import Bounds, in_order
 from graveler.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
 from graveler.model import Entry
-from graveler.names import path_key
-from graveler.parallel import Bounds, in_order
 from graveler.values import decode_entry
 
 _AHEAD = 4

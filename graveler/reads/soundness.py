@@ -4,7 +4,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 
-from graveler.committed import RangeStore, verify_range
+from graveler.base.background import batches
+from graveler.committed.range_store import RangeStore
+from graveler.committed.verify import verify_range
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
@@ -15,7 +17,6 @@ from graveler.errors import (
 from graveler.model import Entry, RangeInfo
 from graveler.objects.store import PIECE_BYTES
 from graveler.objects.verified import new_hash
-from graveler.process import batches
 from graveler.reads.files import change_of
 from graveler.reads.stores import FilePlaces
 from graveler.sstable.reader import TableReader

@@ -4,15 +4,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from graveler.clock import Clock, IdSource, StoreClock
-from graveler.committed import RangeStore, Splitting
+from graveler.base.clock import Clock, IdSource, StoreClock
+from graveler.committed.range_store import RangeStore
+from graveler.committed.splitting import Splitting
 from graveler.errors import PermissionDeniedError
 from graveler.kv.store import KVStore
 from graveler.model import Commit
 from graveler.objects.address import is_own, linked_root, place_of
 from graveler.objects.store import ObjectStore
-from graveler.refs import Refs
-from graveler.staging import StagingArea
+from graveler.refs.refs import Refs
+from graveler.staging.area import StagingArea
 
 
 class SplittingSource(Protocol):

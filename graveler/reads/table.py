@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from graveler.base.background import keep_freed_memory
 from graveler.committed.flat import Run
 from graveler.errors import CorruptionError, MissingDependencyError
-from graveler.process import keep_freed_memory
 from graveler.reads.listing import Scan
 from graveler.values import ENTRY_HEADER, RECORD_ID_BYTES, entry_fields
 

@@ -17,7 +17,7 @@ from glob import escape, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from graveler.arguments import (
+from graveler.base.arguments import (
     PathText,
     RefLike,
     choice,
@@ -32,16 +32,17 @@ from graveler.arguments import (
     several,
     text,
 )
-from graveler.committed import get, scan
+from graveler.base.background import Progress, no_progress
+from graveler.base.forks import held_off
+from graveler.base.names import is_of_run, path_key, path_keys
+from graveler.base.parallel import thread_count
+from graveler.base.retries import backoff
 from graveler.committed.diff import same_content
 from graveler.committed.flat import Run
 from graveler.committed.lookup import find_many
-from graveler.committed.metarange import prefix_end, read, runs
+from graveler.committed.metarange import get, prefix_end, read, runs, scan
 from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
 from graveler.model import BranchRecord, Change, Commit, Entry, Prefix, Transfer
-from graveler.names import is_of_run, path_key, path_keys
-from graveler.parallel import thread_count
-from graveler.process import Progress, held_off, no_progress
 from graveler.reads.changes import change_of
 from graveler.reads.files import open_entry, read_entry
 from graveler.reads.found import FoundEntries
@@ -56,7 +57,6 @@ from graveler.reads.listing import (
 )
 from graveler.reads.read_ahead import Missing, read_many, wanted_entries
 from graveler.reads.stores import Stores
-from graveler.retries import backoff
 from graveler.values import (
     decode_entry,
     deferred_entry,

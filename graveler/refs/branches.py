@@ -10,7 +10,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from graveler.clock import IdSource
+from graveler.base.clock import IdSource
+from graveler.base.names import check_branch, is_of_run
+from graveler.base.read_only import refuse_writes
+from graveler.base.records import Fields, decode_json, encode_json, read_key
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
@@ -22,9 +25,6 @@ from graveler.errors import (
 from graveler.kv.record_store import Place, SharedReads
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
-from graveler.names import check_branch, is_of_run
-from graveler.process import refuse_writes
-from graveler.records import Fields, decode_json, encode_json, read_key
 from graveler.refs.moves import Moves
 
 _PREFIX = b"branch/"

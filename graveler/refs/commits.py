@@ -19,7 +19,10 @@ from hashlib import sha256
 from itertools import islice
 from threading import RLock
 
-from graveler.clock import from_unix_us, unix_us
+from graveler.base.clock import from_unix_us, unix_us
+from graveler.base.forks import watch
+from graveler.base.names import check_pairs
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.errors import (
     CorruptionError,
     ExpiredError,
@@ -30,9 +33,6 @@ from graveler.errors import (
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore, Predicate
 from graveler.model import RECORD_BYTES, Commit
-from graveler.names import check_pairs
-from graveler.process import watch
-from graveler.records import FORMAT, Fields, decode_json, encode_json, read_key
 from graveler.values import framed_list, framed_number, framed_pairs, framed_text
 
 _PREFIX = b"commit/"

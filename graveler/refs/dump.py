@@ -14,10 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from graveler.base.names import check_branch, check_repository, check_tag
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.model import Commit
-from graveler.names import check_branch, check_repository, check_tag
-from graveler.records import FORMAT, Fields, decode_json, encode_json
 from graveler.refs.commits import Expired, encode_commit, id_of, read_commit, read_expired
 from graveler.refs.refs import Refs
 from graveler.refs.settings import read_actions, read_gate_rules

@@ -7,10 +7,10 @@ has not changed and no sweep is running, every later sweep sees the new name.
 
 from dataclasses import asdict, dataclass, replace
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json
 from graveler.kv.record_store import Place, RecordStore
 from graveler.kv.store import ABSENT, KVStore
-from graveler.records import FORMAT, Fields, decode_json, encode_json
 
 _KEY = b"epoch"
 _WHAT = "epoch of sweeps"

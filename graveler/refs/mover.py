@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from graveler.base.retries import retry
 from graveler.errors import (
     BackendUnavailableError,
     OutcomeUnknownError,
@@ -15,7 +16,6 @@ from graveler.model import BranchRecord
 from graveler.refs.branches import Seen
 from graveler.refs.history import is_ancestor
 from graveler.refs.refs import Refs
-from graveler.retries import retry
 
 
 def move(

@@ -21,13 +21,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from graveler.clock import Clock, IdSource, unix_us
+from graveler.base.clock import Clock, IdSource, unix_us
+from graveler.base.names import is_of_run
+from graveler.base.records import Fields, decode_json, encode_json, read_key
 from graveler.config import default_committer
 from graveler.errors import CorruptionError
 from graveler.kv.store import KVStore
 from graveler.model import BranchRecord, Move
-from graveler.names import is_of_run
-from graveler.records import Fields, decode_json, encode_json, read_key
 
 DELETED = "delete"
 _KEPT = 8

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from graveler.base.records import Fields
 from graveler.kv.record_store import Place, Version
-from graveler.records import Fields
 from graveler.refs.settings import Setting, Settings
 
 AFTER = 100

@@ -6,7 +6,7 @@ from datetime import datetime
 from heapq import merge
 from itertools import groupby
 
-from graveler.clock import from_unix_us, unix_us
+from graveler.base.clock import from_unix_us, unix_us
 from graveler.errors import RefNotFoundError
 from graveler.model import BranchRecord, Move
 from graveler.refs.moves import DELETED, Life

@@ -11,7 +11,11 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Self
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
+from graveler.base.names import check_tag
+from graveler.base.read_only import refuse_writes
+from graveler.base.records import decode_json, read_key
+from graveler.base.retries import retry
 from graveler.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -22,9 +26,6 @@ from graveler.errors import (
 from graveler.kv.record_store import Place, Together, Version
 from graveler.kv.store import ABSENT, KVStore, Predicate
 from graveler.model import BranchRecord
-from graveler.names import check_tag
-from graveler.process import refuse_writes
-from graveler.records import decode_json, read_key
 from graveler.refs.branches import Branches, Seen, missing_branch
 from graveler.refs.commits import Commits, ExpiredCommits
 from graveler.refs.epochs import Epoch, Epochs
@@ -37,7 +38,6 @@ from graveler.refs.settings import (
     Rules,
     Settings,
 )
-from graveler.retries import retry
 
 _PREFIX = b"tag/"
 _COMMIT_ID = re.compile(rb"[0-9a-f]{64}")

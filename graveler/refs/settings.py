@@ -13,12 +13,12 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
+from graveler.base.read_only import refuse_writes
+from graveler.base.records import Fields, decode_json, encode_json
 from graveler.errors import InvalidInputError, ProtectedBranchError
 from graveler.kv.record_store import Place, RecordStore, Version
 from graveler.kv.store import KVStore
-from graveler.process import refuse_writes
-from graveler.records import Fields, decode_json, encode_json
 
 S = TypeVar("S")
 

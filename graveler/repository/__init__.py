@@ -5,7 +5,7 @@ Modules are loaded on first use, because most processes only read.
 
 from typing import TYPE_CHECKING
 
-from graveler.exports import lazy_names
+from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
     from graveler.repository import branches as branches
@@ -15,8 +15,5 @@ if TYPE_CHECKING:
     from graveler.repository import preview as preview
     from graveler.repository import reverts as reverts
     from graveler.repository import strategies as strategies
-    from graveler.repository.branch import Branch as Branch
-    from graveler.repository.merges import MergeResult as MergeResult
-    from graveler.repository.preview import MergePreview as MergePreview
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -17,6 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from graveler.base.records import decode_json
+from graveler.base.retries import backoff
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -28,11 +30,9 @@ from graveler.errors import (
 from graveler.model import Entry
 from graveler.objects.address import is_own
 from graveler.reads.stores import Stores
-from graveler.records import decode_json
-from graveler.refs import Epoch
+from graveler.refs.epochs import Epoch
 from graveler.repository.links import look_up
-from graveler.retries import backoff
-from graveler.staging import HOLD
+from graveler.staging.area import HOLD
 from graveler.values import entry_address, stage_entry, staged_epoch, staged_value
 
 CONDEMNED = "data"

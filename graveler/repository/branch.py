@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from graveler.arguments import (
+from graveler.base.arguments import (
     BranchLike,
     PathText,
     RefLike,
@@ -25,19 +25,19 @@ from graveler.arguments import (
     ref_text,
     text,
 )
+from graveler.base.background import Progress, no_progress
+from graveler.base.names import check_caller_pairs, is_of_run
+from graveler.base.parallel import thread_count
 from graveler.errors import InvalidInputError
 from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry, Transfer
-from graveler.names import check_caller_pairs, is_of_run
 from graveler.objects.store import Body
-from graveler.parallel import thread_count
-from graveler.process import Progress, no_progress
 from graveler.publishing.landing import CommitSpec
 from graveler.reads import view
 from graveler.reads.folders import Links, Pattern
 from graveler.reads.listing import Scan, first_key
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, View
-from graveler.refs import resolve_to_read
+from graveler.refs.expression import resolve_to_read
 from graveler.repository import (
     branches,
     commits,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from graveler.base.names import check_users_branch
 from graveler.errors import (
     AlreadyExistsError,
     FencedError,
@@ -10,12 +11,13 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import BranchRecord, Commit, Move
-from graveler.names import check_users_branch
 from graveler.publishing.landing import Tip, land
 from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
-from graveler.refs import move, moves_ago, remove, resolve_beside, resolve_to_name, tag_moves
 from graveler.refs.branches import check_fence, owned
+from graveler.refs.expression import resolve_beside, resolve_to_name
+from graveler.refs.mover import move, remove
+from graveler.refs.reflog import moves_ago, tag_moves
 from graveler.refs.settings import PROTECTION
 from graveler.repository import unfinished
 from graveler.repository.origins import refuse_removed, refuse_unpublished

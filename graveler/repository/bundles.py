@@ -18,8 +18,8 @@ from dataclasses import replace
 from graveler.errors import OutcomeUnknownError, StateError
 from graveler.model import BranchRecord
 from graveler.reads.stores import Stores
-from graveler.refs import move
 from graveler.refs.branches import check_fence, owned
+from graveler.refs.mover import move
 from graveler.repository import unfinished
 from graveler.repository.borrowed import Hold, Row, confirm, holding
 from graveler.repository.writes import CHUNK, StagedWrites

@@ -22,16 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from graveler.committed import (
-    EMPTY_METARANGE,
-    Applied,
-    StagedChange,
-    keeping,
-    reapply,
-    same_records,
-)
-from graveler.committed.apply import apply
+from graveler.base.telemetry import COMMIT
+from graveler.committed.apply import Applied, StagedChange, apply, keeping, reapply
 from graveler.committed.claims import claims_of
+from graveler.committed.diff import same_records
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import NoChangesError, ThrottledError
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord, Commit, Summary
@@ -47,12 +42,11 @@ from graveler.publishing.landing import (
 from graveler.publishing.tables import Watch, noted
 from graveler.publishing.tracing import traced
 from graveler.reads.stores import Stores
-from graveler.refs import moved
 from graveler.refs.branches import Seen, check_fence, owned
+from graveler.refs.mover import moved
 from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, borrowed_row, confirm
-from graveler.staging import Staged, is_laid
-from graveler.telemetry import COMMIT
+from graveler.staging.area import Staged, is_laid
 from graveler.values import staged_changes
 
 Apply = Callable[[str, Iterable[StagedChange]], Applied]

@@ -8,12 +8,12 @@ only staged are looked up in the store, like those of a link.
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from graveler.committed import get
+from graveler.base.background import batches
+from graveler.base.names import check_path
+from graveler.committed.metarange import get
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import BranchRecord, Commit
-from graveler.names import check_path
 from graveler.objects.address import is_own
-from graveler.process import batches
 from graveler.reads.listing import Spool, first_key, within
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, View, newest_first, settled, snapshot
@@ -21,7 +21,7 @@ from graveler.repository.borrowed import Row
 from graveler.repository.bundles import Bundle, bundling
 from graveler.repository.links import look_up
 from graveler.repository.writes import StagedWrites
-from graveler.staging import combine
+from graveler.staging.area import combine
 from graveler.values import TOMBSTONE, decode_entry, stage_value, staged_value
 
 CHUNK = 5_000

@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from graveler.committed import RangeStore
+from graveler.base.background import batches
+from graveler.base.records import Fields
+from graveler.committed.range_store import RangeStore
 from graveler.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -17,14 +19,13 @@ from graveler.errors import (
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord, Commit
 from graveler.objects.local_files import storage_errors
-from graveler.process import batches
 from graveler.publishing.panel import enforce
 from graveler.reads.folders import descriptor_of, lake_files, whole_file
 from graveler.reads.stores import Stores
-from graveler.records import Fields
-from graveler.refs import Refs, move
 from graveler.refs.commits import Expired
 from graveler.refs.dump import Contents, Header, RefSet, commits_in, read_dump, write_dump
+from graveler.refs.mover import move
+from graveler.refs.refs import Refs
 from graveler.refs.settings import Setting
 from graveler.repository.branches import first_base
 from graveler.repository.wholeness import Wholeness, check_commits, record_missing

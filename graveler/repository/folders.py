@@ -8,13 +8,13 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO, NamedTuple, cast
 
-from graveler.committed import EMPTY_METARANGE
+from graveler.base.background import batches
+from graveler.base.names import check_path
+from graveler.base.parallel import Bounds, in_order
 from graveler.committed.claims import claims_of
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import GravelerError, InvalidInputError, RetryableError
 from graveler.model import Entry, Transfer
-from graveler.names import check_path
-from graveler.parallel import Bounds, in_order
-from graveler.process import batches
 from graveler.reads.downloads import MOST_FAULTS, failure
 from graveler.reads.folders import (
     Links,

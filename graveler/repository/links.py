@@ -10,16 +10,16 @@ from itertools import islice
 from os.path import commonprefix
 from typing import NamedTuple
 
-from graveler.arguments import check_entry, path_text
+from graveler.base.arguments import check_entry, path_text
+from graveler.base.background import Threads
+from graveler.base.names import check_path
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry, seal_of
-from graveler.names import check_path
 from graveler.objects.address import AddressBook, is_own, place_of
 from graveler.objects.store import ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import check_declared
-from graveler.process import Threads
 from graveler.reads.stores import Stores, undeclared
-from graveler.refs import Epoch
+from graveler.refs.epochs import Epoch
 
 
 def linked(

@@ -3,29 +3,31 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graveler.arguments import BranchLike, RefLike, branch_text, commit_texts, ref_text
-from graveler.committed import EMPTY_METARANGE, Base, Bases, Earlier, Merged, RawConflict
+from graveler.base.arguments import BranchLike, RefLike, branch_text, commit_texts, ref_text
+from graveler.base.names import check_caller_pairs
+from graveler.base.telemetry import MERGE
+from graveler.committed.bases import Base, Bases
 from graveler.committed.claims import claimed, claims_of
 from graveler.committed.diff import diff, same_content
 from graveler.committed.lookup import find_many
-from graveler.committed.merge import SHOWN, merge
+from graveler.committed.merge import SHOWN, Earlier, Merged, RawConflict, merge
 from graveler.committed.merge_slices import Tasks
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.units import names_unit
 from graveler.errors import ConflictError, InvalidInputError, MergeConflictError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
-from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merged_claims, tip_of
 from graveler.publishing.tables import check_merged
 from graveler.publishing.tracing import traced
 from graveler.reads.changes import last_changes
 from graveler.reads.stores import Stores
-from graveler.refs import merge_bases, resolve_beside
+from graveler.refs.expression import resolve_beside
+from graveler.refs.history import merge_bases
 from graveler.refs.refs import Look
 from graveler.refs.settings import PROTECTION
 from graveler.repository.origins import refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, Trees, trees_of
 from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
-from graveler.telemetry import MERGE
 
 _SHOWN = 5
 _MERGED = "merged"

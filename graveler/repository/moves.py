@@ -9,10 +9,10 @@ because it is repeated if its token is sealed.
 
 from itertools import takewhile
 
+from graveler.base.background import batches
 from graveler.committed.diff import diff
 from graveler.errors import ThrottledError
 from graveler.model import BranchRecord
-from graveler.process import batches
 from graveler.publishing.landing import LookAgain
 from graveler.reads.stores import Stores
 from graveler.repository.borrowed import Row

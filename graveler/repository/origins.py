@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 
+from graveler.base.background import batches
+from graveler.base.names import is_of_run, run_branch
 from graveler.errors import InvalidInputError, NotFoundError, RunStateError
 from graveler.kv.store import MAX_KEYS
 from graveler.model import Commit, Entry, Move
-from graveler.names import is_of_run, run_branch
-from graveler.process import batches
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, line_outside, moves_ago
+from graveler.refs.history import is_ancestor, line_outside
+from graveler.refs.reflog import moves_ago
 
 _OF_BRANCH = frozenset(
     f"graveler.{name}" for name in ("target", "caught-up", "taken-off", "quarantine")

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from graveler.committed import Backlog, Packed, Packer, backlog, badly_cut
 from graveler.committed.metarange import read
+from graveler.committed.pack import Backlog, Packed, Packer, backlog, badly_cut
 from graveler.errors import GravelerError
 from graveler.model import BranchRecord, Commit, RangeInfo
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
-from graveler.refs import resolve_to_read
+from graveler.refs.expression import resolve_to_read
 from graveler.refs.pack_rule import PackRule
 
 _log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from graveler.committed import RawChange, RawConflict, merge_changes
-from graveler.committed.merge import SHOWN
+from graveler.committed.diff import RawChange
+from graveler.committed.merge import SHOWN, RawConflict, merge_changes
 from graveler.gates import Candidate, Verdict
 from graveler.model import Change, ChangeKind, Commit, Conflict
 from graveler.publishing.landing import CommitSpec, look

@@ -18,8 +18,8 @@ from functools import cache
 from itertools import chain, starmap
 from typing import Literal, NamedTuple
 
-from graveler.committed import CONFLICT, EMPTY_METARANGE, RawConflict, Unresolved, differing_spans
 from graveler.committed.apply import apply
+from graveler.committed.bases import CONFLICT, Unresolved
 from graveler.committed.claims import (
     Claim,
     ClaimChange,
@@ -33,8 +33,10 @@ from graveler.committed.claims import (
     spans_of,
     title_of,
 )
-from graveler.committed.diff import diff, same_content
+from graveler.committed.diff import diff, differing_spans, same_content
 from graveler.committed.lookup import find_many
+from graveler.committed.merge import RawConflict
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import ExpiredError, ObjectNotFoundError
 from graveler.model import Commit
 from graveler.objects.address import is_own

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from graveler.committed import same_records
+from graveler.committed.diff import same_records
 from graveler.errors import InvalidInputError, NoChangesError, SchemaChangedError
 from graveler.model import REVERT, BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.publishing.tables import check_picked, noted
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, log
+from graveler.refs.history import is_ancestor, log
 from graveler.repository.merges import merge_trees, reconciled
 from graveler.repository.origins import (
     refuse_candidates,

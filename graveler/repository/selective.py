@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from graveler.committed import keeping
-from graveler.committed.apply import apply
+from graveler.base.background import batches
+from graveler.base.globs import compiled, literal_start
+from graveler.committed.apply import apply, keeping
 from graveler.committed.claims import claims_of
 from graveler.committed.diff import diff
 from graveler.errors import (
@@ -26,9 +27,7 @@ from graveler.errors import (
     OutcomeUnknownError,
     ThrottledError,
 )
-from graveler.globs import compiled, literal_start
 from graveler.model import BranchRecord, Commit
-from graveler.process import batches
 from graveler.publishing.landing import (
     CommitSpec,
     Tip,
@@ -41,13 +40,13 @@ from graveler.publishing.landing import (
 from graveler.publishing.tables import Watch, noted
 from graveler.reads.stores import Stores
 from graveler.reads.view import View, literal_in
-from graveler.refs import move
+from graveler.refs.mover import move
 from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, borrowed_row, confirm
 from graveler.repository.bundles import seal
 from graveler.repository.commits import commit_with
 from graveler.repository.writes import CHUNK
-from graveler.staging import Staged, laid_token
+from graveler.staging.area import Staged, laid_token
 from graveler.values import VOID, staged_changes
 
 Rows = Callable[[Sequence[str]], Iterable[tuple[bytes, bytes]]]

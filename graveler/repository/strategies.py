@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graveler.arguments import check_entry
-from graveler.committed import CONFLICT, Resolve, Unresolved, Whole
+from graveler.base.arguments import check_entry
+from graveler.base.globs import compiled, literal_start
+from graveler.committed.bases import CONFLICT, Unresolved
+from graveler.committed.merge import Resolve, Whole
 from graveler.errors import GravelerError, InvalidInputError, RetryableError
-from graveler.globs import compiled, literal_start
 from graveler.model import Conflict, Entry
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, View, literal_in
-from graveler.refs import resolve
+from graveler.refs.expression import resolve
 from graveler.repository.borrowed import Row, holding, rows_of
 from graveler.repository.links import linked
 from graveler.repository.origins import refuse_origin

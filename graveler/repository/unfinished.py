@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
+from graveler.base.names import path_key
 from graveler.errors import UnfinishedFileError
-from graveler.names import path_key
 from graveler.reads.stores import Stores
 
 Place = tuple[str, str, str]

@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from graveler.arguments import file_path, path_text
+from graveler.base.arguments import file_path, path_text
+from graveler.base.background import Progress
+from graveler.base.names import check_path
+from graveler.base.parallel import Bounds, in_order
 from graveler.errors import FencedError, GravelerError, InvalidInputError
 from graveler.model import Entry, Transfer
-from graveler.names import check_path
 from graveler.objects.store import Body, BodyReader
-from graveler.parallel import Bounds, in_order
-from graveler.process import Progress
 from graveler.reads.stores import Stores
 from graveler.repository.writes import StagedWrites, stored
 

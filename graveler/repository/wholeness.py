@@ -10,17 +10,18 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple, TypeVar
 
-from graveler.clock import unix_us
-from graveler.committed import EMPTY_METARANGE, RangeStore
+from graveler.base.background import batches
+from graveler.base.clock import unix_us
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.range_store import RangeStore
 from graveler.committed.references import addresses_of, own_addresses, ranges_of
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.kv.store import ABSENT
 from graveler.model import Commit
-from graveler.process import batches
 from graveler.reads.stores import Stores
-from graveler.refs import move
 from graveler.refs.commits import MISSING, Expired
 from graveler.refs.dump import heads_of, reachable
+from graveler.refs.mover import move
 from graveler.refs.settings import UNSOUND
 from graveler.repository.links import look_up
 from graveler.values import UNKNOWN, stage_value, staged_value

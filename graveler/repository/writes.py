@@ -11,20 +11,21 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 
+from graveler.base.background import batches
+from graveler.base.names import check_pairs, check_path, path_key
+from graveler.base.read_only import refuse_writes
+from graveler.base.retries import backoff
 from graveler.errors import RefNotFoundError, ThrottledError
 from graveler.model import Entry, seal_of
-from graveler.names import check_pairs, check_path, path_key
 from graveler.objects.address import DATA, LONGEST_SUFFIX
 from graveler.objects.store import Body
-from graveler.process import batches, refuse_writes
 from graveler.reads.stores import Stores
 from graveler.refs.branches import check_fence, owned
 from graveler.refs.refs import Look
 from graveler.repository import unfinished
 from graveler.repository.borrowed import Row, confirm, holding, rows_of
 from graveler.repository.links import linked
-from graveler.retries import backoff
-from graveler.staging import Staged
+from graveler.staging.area import Staged
 from graveler.values import TOMBSTONE, stage_entry
 
 _ATTEMPTS = 100

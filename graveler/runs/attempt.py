@@ -9,14 +9,14 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from graveler import frames
-from graveler.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
+from graveler.base.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
+from graveler.base.forks import watch
 from graveler.errors import FencedError, GravelerError
 from graveler.frames.library import Mode
 from graveler.model import Commit, Entry
-from graveler.process import watch
 from graveler.reads.stores import Stores
 from graveler.reads.view import Observed, Ref, View
-from graveler.refs import resolve_to_read
+from graveler.refs.expression import resolve_to_read
 from graveler.repository.branch import Branch
 from graveler.repository.writes import StagedWrites
 from graveler.runs import lifecycle

@@ -14,8 +14,9 @@ from graveler.kv.record_store import ABSENT_VERSION, Version
 from graveler.model import BranchRecord, Change, Commit
 from graveler.reads.stores import Stores
 from graveler.reads.view import uncommitted, uncommitted_in
-from graveler.refs import is_ancestor, move, moved, remove
 from graveler.refs.branches import Seen, check_fence, missing_branch, owned
+from graveler.refs.history import is_ancestor
+from graveler.refs.mover import move, moved, remove
 from graveler.repository import unfinished
 from graveler.runs.record import RunHandle, RunRecord
 

@@ -16,12 +16,12 @@ published, and the next one does not resume them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from graveler.base.names import step_branch
 from graveler.committed.claims import claims_of, same_work, titles
 from graveler.errors import MergeConflictError
 from graveler.model import Commit
-from graveler.names import step_branch
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor
+from graveler.refs.history import is_ancestor
 from graveler.runs.record import RunRecord
 from graveler.runs.steps.step import WORK, own_steps, work_id
 

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from graveler.committed import same_records
 from graveler.committed.claims import claims_of, same_work
+from graveler.committed.diff import same_records
 from graveler.errors import FencedError, InternalError, PermissionDeniedError, RefNotFoundError
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, move
+from graveler.refs.history import is_ancestor
+from graveler.refs.mover import move
 from graveler.runs.branch import drop_branches, drop_step_branches, fence_off
 from graveler.runs.record import (
     Input,

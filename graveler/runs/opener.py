@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Self, TypedDict
 
-from graveler.arguments import (
+from graveler.base.arguments import (
     BranchLike,
     Duration,
     Home,
@@ -30,10 +30,10 @@ from graveler.arguments import (
     pairs,
     run_key,
 )
+from graveler.base.names import check_caller_pairs, run_branch
 from graveler.errors import ExpiredError, FencedError, InvalidInputError
 from graveler.kv.record_store import ABSENT_VERSION, Version
 from graveler.model import BranchRecord
-from graveler.names import check_caller_pairs, run_branch
 from graveler.reads.stores import Stores
 from graveler.runs.branch import drop_branch, drop_step_branches, take_branch, was_deleted
 from graveler.runs.history import is_displaced, is_rewound

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from graveler.base.names import path_key
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import Verdict
 from graveler.model import REVERT, Commit, Entry
-from graveler.names import path_key
 from graveler.reads import changes
 from graveler.reads.view import Ref, find_value
-from graveler.refs import resolve_to_read
+from graveler.refs.expression import resolve_to_read
 from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish

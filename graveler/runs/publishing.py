@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from graveler.base.telemetry import PUBLISH
 from graveler.errors import (
     FencedError,
     GateFailedError,
@@ -17,7 +18,7 @@ from graveler.errors import (
 from graveler.gates import Candidate, Gate, RunContext, Verdict
 from graveler.kv.record_store import Version
 from graveler.model import Commit
-from graveler.publishing import Candidacy, land
+from graveler.publishing.candidacy import Candidacy, land
 from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit, tip_of
 from graveler.publishing.tracing import traced
 from graveler.refs.pack_rule import PackRule, PackRules
@@ -40,7 +41,6 @@ from graveler.runs.record import (
 )
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunEvent, RunState, next_state
-from graveler.telemetry import PUBLISH
 
 
 @dataclass(frozen=True, slots=True)

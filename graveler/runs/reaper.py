@@ -19,7 +19,7 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.model import BranchRecord
-from graveler.refs import is_ancestor
+from graveler.refs.history import is_ancestor
 from graveler.runs import lifecycle
 from graveler.runs.branch import drop_branch
 from graveler.runs.record import LEASE, RunHandle, RunRecord

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
+from graveler.base.records import Fields, decode_json, encode_json
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.gates.verdicts import bounded, read_verdict
-from graveler.records import Fields, decode_json, encode_json
 from graveler.runs.state import Publish, RunEvent, RunState, next_state, with_publish
 
 LEASE = timedelta(minutes=15)

@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from graveler.clock import from_unix_us, unix_us
+from graveler.base.clock import from_unix_us, unix_us
+from graveler.base.names import run_branch
+from graveler.base.read_only import refuse_writes
+from graveler.base.records import Fields, decode_json, encode_json, read_key
 from graveler.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -27,10 +30,7 @@ from graveler.errors import (
 )
 from graveler.kv.record_store import ABSENT_VERSION, Place, RecordStore, Version
 from graveler.kv.store import KVStore
-from graveler.names import run_branch
-from graveler.process import refuse_writes
 from graveler.reads.stores import Stores
-from graveler.records import Fields, decode_json, encode_json, read_key
 from graveler.runs.record import RunRecord, decode_run, encode_run
 
 _RUN = b"run/"

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from graveler.committed import get
+from graveler.base.names import check_caller_pairs
 from graveler.committed.claims import claims_of, same_work
 from graveler.committed.diff import diff
+from graveler.committed.metarange import get
 from graveler.committed.units import names_unit
 from graveler.errors import (
     MergeConflictError,
@@ -17,10 +18,9 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.model import Commit, Conflict
-from graveler.names import check_caller_pairs
 from graveler.publishing.landing import CommitSpec
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, log
+from graveler.refs.history import is_ancestor, log
 from graveler.repository import reverts
 from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after

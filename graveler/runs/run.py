@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from graveler.arguments import (
+from graveler.base.arguments import (
     choice,
     count,
     function,

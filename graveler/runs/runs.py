@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Unpack
 
-from graveler.arguments import (
+from graveler.base.arguments import (
     BranchLike,
     Moment,
     PathText,

@@ -7,8 +7,8 @@ from graveler.committed.claims import claims_of, same_work
 from graveler.errors import ExpiredError
 from graveler.model import REVERT, Commit
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, log
 from graveler.refs.commits import Commits
+from graveler.refs.history import is_ancestor, log
 from graveler.runs.record import RunRecord
 from graveler.runs.state import Publish, latest_change
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from threading import BoundedSemaphore
 from typing import BinaryIO
 
+from graveler.base.background import Threads
 from graveler.errors import CorruptionError, ObjectNotFoundError, PreconditionFailedError
 from graveler.model import Entry
 from graveler.objects.verified import WRITTEN
-from graveler.process import Threads
-from graveler.reads import Stores
 from graveler.reads.files import open_unverified, refusal, verifier_of
+from graveler.reads.stores import Stores
 
 _PIECE_BYTES = 1 << 20
 _SMALL_PIECE_BYTES = 1 << 15

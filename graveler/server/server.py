@@ -7,7 +7,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
-from graveler.arguments import count, flag, instance, text
+from graveler.base.arguments import count, flag, instance, text
 from graveler.errors import InvalidInputError
 from graveler.lake import Lake
 from graveler.server.application import Application

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from graveler.arguments import text
+from graveler.base.arguments import text
 from graveler.errors import InvalidInputError
 
 # names that Hadoop's client accepts for a user: Spark sends the token as the user's name

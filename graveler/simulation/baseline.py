@@ -13,8 +13,9 @@ from typing import Any, cast
 import numpy as np
 from xxhash import xxh64_intdigest as xxh64
 
-from graveler.committed import Splitting, StagedChange, metarange
-from graveler.committed.splitting import HASH_MASK
+from graveler.committed import metarange
+from graveler.committed.apply import StagedChange
+from graveler.committed.splitting import HASH_MASK, Splitting
 from graveler.model import RangeInfo
 from graveler.simulation.memory import MemoryRange, MemoryRanges
 from graveler.values import RECORD_ID_BYTES, range_id

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from xxhash import xxh3_128_digest
 
-from graveler.committed import StagedChange
+from graveler.committed.apply import StagedChange
 from graveler.model import Entry
 from graveler.values import encode_entry, encode_value
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from graveler.arguments import whole_number
+from graveler.base.arguments import whole_number
+from graveler.base.names import check_path
 from graveler.errors import InvalidInputError, MissingDependencyError, UnsortedKeysError
-from graveler.names import check_path
 
 S3_COLUMNS = "Bucket, Key, Size, LastModifiedDate, ETag"
 """The columns of an inventory that has only the current versions, as its manifest lists them."""

@@ -7,9 +7,10 @@ ranges as on any other store.
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 
-from graveler.committed import RangeCache, RangeStore
 from graveler.committed.flat import Record, Run
 from graveler.committed.metarange_memory import MetarangeMemory
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.table import FinishedTable, TableFile, TableKind
 from graveler.committed.tree import RowList
 from graveler.model import RangeInfo

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from types import MappingProxyType
 
-from graveler.committed import StagedChange
+from graveler.committed.apply import StagedChange
 from graveler.errors import InvalidInputError
 from graveler.simulation.history import History, nothing, removed, sorted_changes, written
 

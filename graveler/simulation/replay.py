@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from graveler.committed import EMPTY_METARANGE, Splitting, StagedChange, metarange
-from graveler.committed.apply import apply
+from graveler.committed import metarange
+from graveler.committed.apply import StagedChange, apply
 from graveler.committed.merge import merge
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.splitting import Splitting
 from graveler.model import RangeInfo
 from graveler.simulation.baseline import LAKEFS, apply_as_lakefs
 from graveler.simulation.history import Commits, History

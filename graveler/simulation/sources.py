@@ -6,13 +6,14 @@ from itertools import islice, pairwise
 from operator import eq
 from pathlib import Path
 
-from graveler.arguments import duration
-from graveler.committed import StagedChange, metarange
+from graveler.base.arguments import duration
+from graveler.committed import metarange
+from graveler.committed.apply import StagedChange
 from graveler.committed.diff import diff_ranges
 from graveler.errors import ExpiredError, InvalidInputError
 from graveler.model import Commit, Entry
-from graveler.reads import Stores
-from graveler.refs import log
+from graveler.reads.stores import Stores
+from graveler.refs.history import log
 from graveler.simulation.history import History, sorted_changes, written
 from graveler.simulation.listing import Listed, read_listings
 from graveler.values import encode_entry, record_id

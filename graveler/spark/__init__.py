@@ -6,7 +6,7 @@ entries. No file is copied, and executors need no access to refs.
 
 from typing import TYPE_CHECKING
 
-from graveler.exports import lazy_names
+from graveler.base.exports import lazy_names
 from graveler.spark.preflight import preflight as preflight  # a module has the same name
 from graveler.spark.session import session as session
 

@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from graveler.committed import Applied, RangeStore, Splitting
+from graveler.committed.apply import Applied
+from graveler.committed.range_store import RangeStore
 from graveler.committed.slices import Cut, stitch
-from graveler.committed.splitting import HASH_MASK
+from graveler.committed.splitting import HASH_MASK, Splitting
 from graveler.errors import SourceChangedError, ThrottledError
 from graveler.objects.store import ObjectStore
 from graveler.reads.stores import Stores

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graveler.committed import RangeStore
+from graveler.base.background import Threads, batches
+from graveler.committed.range_store import RangeStore
 from graveler.model import Entry, RangeInfo
-from graveler.process import Threads, batches
 from graveler.reads.soundness import (
     OBJECT,
     Depth,

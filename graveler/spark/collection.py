@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from graveler.arguments import choice
+from graveler.base.arguments import choice
 from graveler.committed.references import AddressLists, Ranges, by_one_process
 from graveler.model import RangeInfo
 from graveler.repository.imports.tasks import FAULTS, Fault
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from graveler.gc import GarbageCollector
+    from graveler.gc.collector import GarbageCollector
     from graveler.lake import Repository
 
 LARGE = 2_000_000

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from graveler.arguments import BranchLike, choice, count, flag
-from graveler.committed import Applied, StagedChange
-from graveler.committed.apply import apply
+from graveler.base.arguments import BranchLike, choice, count, flag
+from graveler.base.background import batches
+from graveler.committed.apply import Applied, StagedChange, apply
 from graveler.committed.metarange import read
 from graveler.committed.slices import Cut, Load, build, stitch
 from graveler.errors import InternalError
 from graveler.model import Commit
 from graveler.objects.store import ObjectStore
-from graveler.process import batches
 from graveler.reads.stores import Stores
 from graveler.repository import commits
 from graveler.repository.branch import commit_spec

@@ -11,9 +11,9 @@ from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from graveler.base.background import batches
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Commit, Entry
-from graveler.process import batches
 from graveler.reads.partitions import Files, folder_values, partition_columns, table_entries
 from graveler.reads.ports import Target, View
 from graveler.spark.loading import planning, setting

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graveler.base.background import Threads, batches
+from graveler.base.names import path_key
 from graveler.committed.diff import differing
 from graveler.committed.metarange import prefix_end, read
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry
-from graveler.names import path_key
-from graveler.process import Threads, batches
 from graveler.reads.downloads import MOST_FAULTS, failure
 from graveler.reads.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import coalesce, convert_timezone, lit
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
-from graveler.arguments import PathText
+from graveler.base.arguments import PathText
 from graveler.frames.library import TableLibrary
 from graveler.frames.rows import PartitionRows, refuse_other_rows
 from graveler.model import Entry

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graveler.arguments import count, text
+from graveler.base.arguments import count, text
 from graveler.errors import CheckpointError, InvalidInputError
 from graveler.model import Commit
-from graveler.refs import is_ancestor, log, outside
+from graveler.refs.history import is_ancestor, log, outside
 
 if TYPE_CHECKING:
-    from graveler.refs import Commits
+    from graveler.refs.commits import Commits
 
 NAMES = "txn."
 """Prefix of the metadata names that identify a transaction."""

@@ -5,7 +5,7 @@ from dataclasses import replace as replaced
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from graveler.arguments import PathText, choice, count, flag, instance, prefix_text, text
+from graveler.base.arguments import PathText, choice, count, flag, instance, prefix_text, text
 from graveler.errors import InvalidInputError, ObjectNotFoundError, StateError
 from graveler.repository.branch import Branch, commit_spec
 from graveler.repository.imports import Imported, source_of, source_text

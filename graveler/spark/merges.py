@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graveler.arguments import BranchLike, RefLike, choice, count
-from graveler.committed import RawConflict
+from graveler.base.arguments import BranchLike, RefLike, choice, count
 from graveler.committed.apply import Tally
-from graveler.committed.merge import merge_slice
+from graveler.committed.merge import RawConflict, merge_slice
 from graveler.committed.merge_slices import MergedSlice, Order, Slice, Tasks
 from graveler.committed.slices import Part
 from graveler.errors import InvalidInputError

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from graveler.arguments import moment, prefix_text, whole_number
+from graveler.base.arguments import moment, prefix_text, whole_number
 from graveler.errors import InvalidInputError
 
 _REF = ("ref", "versionAsOf", "timestampAsOf")

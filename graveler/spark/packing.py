@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graveler.arguments import BranchLike, branch_text, choice, commit_texts, count, flag
-from graveler.committed import Packed, Packer
+from graveler.base.arguments import BranchLike, branch_text, choice, commit_texts, count, flag
 from graveler.committed.apply import Tally
 from graveler.committed.metarange import read
-from graveler.committed.pack import Recut, assemble
+from graveler.committed.pack import Packed, Packer, Recut, assemble
 from graveler.committed.slices import Part
 from graveler.committed.splitting import Splitting
 from graveler.objects.store import ObjectStore

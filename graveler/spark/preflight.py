@@ -4,7 +4,7 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from graveler.arguments import optional, texts
+from graveler.base.arguments import optional, texts
 from graveler.errors import MissingDependencyError
 from graveler.spark.session import running
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard, cast
 
-from graveler.arguments import PathText, flag, instance, optional, prefix_text, text, texts
+from graveler.base.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.reads.formats import check_format

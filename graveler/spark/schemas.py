@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from graveler.base.background import Threads
+from graveler.base.parallel import thread_count
 from graveler.errors import GravelerError, SchemaChangedError
 from graveler.model import METADATA_BYTES, Entry
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import RangedFile
-from graveler.parallel import thread_count
-from graveler.process import Threads
 from graveler.reads.partitions import Files, folder_values, partition_columns
 from graveler.reads.schemas import (
     PARTITIONS,

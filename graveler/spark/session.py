@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
 from graveler.config import environment, load_config, set_environment
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.spark.java import find_java

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graveler.process import batches
+from graveler.base.background import batches
 from graveler.repository.imports.found import Found, Piece
 from graveler.repository.imports.tasks import FAULTS, Fault
 

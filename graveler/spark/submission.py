@@ -7,7 +7,7 @@ Kubernetes or a service starts on another machine does not, but it has the setti
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from graveler.arguments import instance
+from graveler.base.arguments import instance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

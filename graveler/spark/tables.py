@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Unpack
 
-from graveler.arguments import (
+from graveler.base.arguments import (
     BranchLike,
     PathText,
     RefLike,
@@ -15,9 +15,9 @@ from graveler.arguments import (
     prefix_text,
     text,
 )
+from graveler.base.names import check_caller_pairs
 from graveler.errors import InvalidInputError
 from graveler.model import MESSAGE_BYTES, Commit
-from graveler.names import check_caller_pairs
 from graveler.reads.export import Export
 from graveler.reads.soundness import Depth
 from graveler.repository.merges import MergeResult
@@ -49,8 +49,8 @@ from graveler.spark.writer import WriteOptions, check_terms
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from graveler.fsck import FsckReport
-    from graveler.gc import GarbageCollector
+    from graveler.fsck.report import FsckReport
+    from graveler.gc.collector import GarbageCollector
     from graveler.lake import Repository
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Unpack
 
-from graveler.arguments import BranchLike, PathText, path_text, text
+from graveler.base.arguments import BranchLike, PathText, path_text, text
 from graveler.errors import MergeConflictError, NoChangesError, StateError
 from graveler.model import MESSAGE_BYTES, Change, Commit, Conflict, Entry
 from graveler.spark.compaction import Bin, rewrite

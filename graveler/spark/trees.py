@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from graveler.base.names import path_key
 from graveler.committed.diff import Segment, diff_ranges, differing, segments
 from graveler.committed.metarange import prefix_end, ranged_runs, read
 from graveler.committed.range_store import RangeStore
 from graveler.committed.tree import Tree
 from graveler.model import ChangeKind, RangeInfo
-from graveler.names import path_key
 from graveler.spark.columns import COLUMNS, entry_batch, entry_structs, listed_batch
 from graveler.spark.options import Request
 

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any
 
-from graveler.arguments import text
+from graveler.base.arguments import text
 from graveler.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
-from graveler.arguments import PathText, choice, instance, optional, path_text, text, texts
+from graveler.base.arguments import PathText, choice, instance, optional, path_text, text, texts
+from graveler.base.background import Threads
+from graveler.base.names import check_path
 from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.frames.library import MODES
 from graveler.model import Entry, seal_of
-from graveler.names import check_path
 from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
-from graveler.process import Threads
 from graveler.reads.formats import check_format, refuse_delta
 from graveler.reads.partitions import is_hidden, is_in_table, partition_columns, table_entries
 from graveler.reads.ports import Target, View

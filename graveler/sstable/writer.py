@@ -22,6 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from graveler.base.forks import NO_DESCRIPTOR
+from graveler.base.privacy import PRIVATE_FILE
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -32,8 +34,6 @@ from graveler.errors import (
     StorageFullError,
     UnsortedKeysError,
 )
-from graveler.privacy import PRIVATE_FILE
-from graveler.process import NO_DESCRIPTOR
 from graveler.sstable.block import encode_block
 from graveler.sstable.compression import NO_COMPRESSION
 from graveler.sstable.format import TRAILER_BYTES, XXH3, Footer, Handle, encode_footer, varint, xxh3

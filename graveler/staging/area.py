@@ -10,10 +10,11 @@ from operator import itemgetter
 from threading import local
 from typing import NamedTuple, TypeVar
 
-from graveler.clock import IdSource
+from graveler.base.background import Background, batches
+from graveler.base.clock import IdSource
+from graveler.base.read_only import refuse_writes
 from graveler.errors import PreconditionFailedError
 from graveler.kv.store import MAX_KEYS, KVStore
-from graveler.process import Background, batches, refuse_writes
 from graveler.values import VOID
 
 T = TypeVar("T")

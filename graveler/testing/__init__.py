@@ -6,7 +6,7 @@ It is a pytest plugin (``graveler.testing.plugin``, which pytest loads automatic
 
 from typing import TYPE_CHECKING
 
-from graveler.exports import lazy_names
+from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
     from graveler.testing.clock import FakeClock as FakeClock

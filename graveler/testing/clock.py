@@ -4,7 +4,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
 
 
 class FakeClock(Clock):

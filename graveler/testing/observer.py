@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from graveler.lake import Repository
-from graveler.reads import View
+from graveler.reads.view import View
 from graveler.refs.branches import branch_key
 from graveler.testing.process import Call
 

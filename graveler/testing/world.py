@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake import Lake
@@ -14,9 +15,7 @@ from graveler.lake.shared import lend_lake
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
-from graveler.process import Inline
-from graveler.repository import Branch
-from graveler.repository.branch import fence_of
+from graveler.repository.branch import Branch, fence_of
 from graveler.repository.writes import StagedWrites
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.process import Process, WatchedKV, WatchedObjects

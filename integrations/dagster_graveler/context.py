@@ -16,9 +16,9 @@ from dagster import (
     OutputContext,
 )
 
+from graveler.base.names import hour_folder, hour_text
 from graveler.errors import InvalidInputError
 from graveler.lake import Origin
-from graveler.names import hour_folder, hour_text
 
 StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionContext
 """The context of a function of an asset, an op or a check."""

@@ -20,7 +20,7 @@ from dagster_graveler.lifecycle import (
 from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS, build_publish_asset
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.rollback import build_rollback_job
-from graveler.arguments import each, instance, optional, text
+from graveler.base.arguments import each, instance, optional, text
 from graveler.errors import InvalidInputError
 from graveler.gates.gate import Check, Gate, as_gates
 

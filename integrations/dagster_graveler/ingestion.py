@@ -17,7 +17,7 @@ from dagster_graveler.context import step_metadata
 from dagster_graveler.display import as_value, change_metadata, final_failure
 from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import branch_text, choice, instance, optional
+from graveler.base.arguments import branch_text, choice, instance, optional
 from graveler.gates.gate import Check, Gate
 from graveler.ingest import HourState, Tick
 from graveler.ingest.ingestion import CONFLICT_POLICIES, POLICIES

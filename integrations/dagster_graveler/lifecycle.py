@@ -18,7 +18,7 @@ from dagster_graveler.dependencies import check_inputs, published_assets
 from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.materializations import PUBLISHED, made_by, observations
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import count, each, optional
+from graveler.base.arguments import count, each, optional
 from graveler.errors import FencedError, GateFailedError, MergeConflictError, RunStateError
 from graveler.gates.gate import Check, Gate
 from graveler.lake import Run, RunRecord, RunState

@@ -11,7 +11,7 @@ import dagster as dg
 
 from dagster_graveler.display import failure_of
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import flag
+from graveler.base.arguments import flag
 from graveler.errors import GravelerError
 from graveler_common.history import maintenance_row
 

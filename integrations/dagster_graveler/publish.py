@@ -24,7 +24,7 @@ from dagster_graveler.gates import as_checks, check_results, check_specs
 from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.materializations import made_by, observations
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import each, text
+from graveler.base.arguments import each, text
 from graveler.errors import (
     GateFailedError,
     InvalidInputError,

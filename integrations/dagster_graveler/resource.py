@@ -30,11 +30,11 @@ from dagster_graveler.guards import check_resume, skips_steps
 from dagster_graveler.materializations import check_dependencies, find_run, run_marks
 from dagster_graveler.pipes import pack, start_step
 from dagster_graveler.settings import NO_INPUT, Checks, check_settings
-from graveler.arguments import choice, text
+from graveler.base.arguments import choice, text
+from graveler.base.names import check_branch, check_repository
+from graveler.base.privacy import is_uri
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
-from graveler.names import check_branch, check_repository
-from graveler.privacy import is_uri
 from graveler_common.lakes import shared_lake
 from graveler_common.settings import kv_uri, lake_settings, settings_location
 

@@ -8,8 +8,8 @@ import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
 
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import duration, each, prefix_text, text
-from graveler.clock import SystemClock
+from graveler.base.arguments import duration, each, prefix_text, text
+from graveler.base.clock import SystemClock
 from graveler.errors import InvalidInputError
 from graveler.lake import Repository
 from graveler.model import Commit

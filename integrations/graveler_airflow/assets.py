@@ -9,8 +9,8 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher, CronPartitionTimetable, ObjectStoragePath
 
+from graveler.base.names import check_branch, check_repository
 from graveler.errors import InvalidInputError
-from graveler.names import check_branch, check_repository
 from graveler_airflow.dag.context import PARTITION_KEY
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.lineage.naming import dataset_name, namespace

@@ -8,10 +8,10 @@ from urllib.parse import quote
 from airflow.sdk import Connection
 from airflow.sdk.log import mask_secret
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
+from graveler.base.privacy import is_uri
 from graveler.config import is_environment_lake
 from graveler.errors import InvalidInputError
-from graveler.privacy import is_uri
 from graveler_common.settings import kv_uri, lake_settings, settings_location
 
 _S3 = (

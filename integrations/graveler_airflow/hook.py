@@ -10,11 +10,11 @@ from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
+from graveler.base.privacy import shown_uri
 from graveler.config import LakeConfig, is_environment_lake, load_config
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.lake import Lake, Repository
 from graveler.objects.registry import open_store
-from graveler.privacy import shown_uri
 from graveler_airflow.connection import extras_of, location_of
 from graveler_airflow.lineage.hooks import HookLineage, LineageRepository
 from graveler_common.lakes import is_final, open_lake

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from graveler.config import is_environment_lake, lake_environment, program_environment
 from graveler.errors import InvalidInputError
-from graveler.runs import step_variables
+from graveler.runs.steps.environment import step_variables
 from graveler_airflow.dag.handles import TaskStep, connection_of, find_handle, step_handle
 from graveler_airflow.decorators import GravelerTask
 from graveler_airflow.hook import GravelerHook

@@ -11,7 +11,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import ExpiredError, GravelerError, RefNotFoundError, RepositoryNotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from graveler import exports
+from graveler.base import exports
 
 
 def lazy_names(

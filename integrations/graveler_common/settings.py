@@ -8,10 +8,10 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from graveler.base.privacy import shown_uri
 from graveler.config import ENVIRONMENT_LAKE, set_environment
 from graveler.errors import InvalidInputError
 from graveler.kv.registry import check_driver
-from graveler.privacy import shown_uri
 
 OBJECT_SCHEMES = ("s3", "s3a", "s3n", "file", "gs", "abfs", "abfss", "http", "https")
 _DATABASES = ("postgres", "mysql", "mariadb")

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import graveler
+from graveler.base.names import path_key
 from graveler.committed.apply import apply
 from graveler.config import write_default_config
 from graveler.errors import GravelerError, NoChangesError
 from graveler.model import Entry
-from graveler.names import path_key
-from graveler.refs import move
+from graveler.refs.mover import move
 from graveler.testing.world import link_unseen
 from graveler.values import stage_entry, staged_changes
 from tests.bench.lakes import entries, entry

@@ -9,15 +9,15 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from graveler.committed import EMPTY_METARANGE
+from graveler.base.names import run_branch
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.lake import Repository
 from graveler.model import BranchRecord, Commit
-from graveler.names import run_branch
 from graveler.refs.branches import branch_key, encode_branch
 from graveler.refs.commits import commit_id
-from graveler.runs import RunState
 from graveler.runs.record import encode_run
 from graveler.runs.records import _due_key, opened_key
+from graveler.runs.state import RunState
 from graveler.testing.process import Process
 from tests.bench.lakes import new_repository, watched_lake
 from tests.bench.measure import Result, alternate, at_most, ms, progress

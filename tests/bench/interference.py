@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
+from graveler.base.names import path_key
 from graveler.config import load_config
 from graveler.lake import Branch
 from graveler.lake.factory import connect
 from graveler.model import Entry
-from graveler.names import path_key
 from graveler.testing.world import link_unseen
 from graveler.values import stage_entry
 from tests.bench.lakes import entries, new_repository

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
 
-from graveler.clock import RandomIds, SystemClock
+from graveler.base.background import OneThread
+from graveler.base.clock import RandomIds, SystemClock
 from graveler.config import LakeConfig, load_config, write_default_config
 from graveler.kv.registry import open_kv
 from graveler.kv.store import KVStore
@@ -15,7 +16,6 @@ from graveler.lake import Lake, Repository
 from graveler.lake.factory import connect
 from graveler.model import Entry
 from graveler.objects.store import ObjectStore
-from graveler.process import OneThread
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 
 START = datetime(2013, 1, 1, tzinfo=UTC)

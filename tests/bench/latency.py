@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from graveler.clock import Clock
+from graveler.base.clock import Clock
 from graveler.config import load_config
 from graveler.kv.store import KVStore, Stored
 from graveler.lake import Repository

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import graveler
-from graveler.reads import View
+from graveler.reads.view import View
 from tests.bench.measure import Result, alternate, at_most, ms, progress
 
 SIZE = 64 << 20

@@ -8,9 +8,9 @@ from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 
+from graveler.base.background import batches
 from graveler.lake import Repository
 from graveler.model import Commit
-from graveler.process import batches
 from graveler.refs.commits import id_of
 from graveler.testing.process import Process
 from tests.bench.lakes import new_repository, watched_lake

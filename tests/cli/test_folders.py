@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import ErrorCode, FencedError
 from graveler.reads import downloads
 from graveler.repository import folders

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from graveler.errors import GateFailedError
-from graveler.runs import Origin
+from graveler.runs.provenance import Origin
 
 
 @pytest.fixture

@@ -6,14 +6,12 @@ from random import Random
 
 import pytest
 
-from graveler.committed import (
-    EMPTY_METARANGE,
-    RangeCache,
-    RangeStore,
-    Splitting,
-    metarange,
-)
+from graveler.committed import metarange
 from graveler.committed.apply import apply
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.committed.splitting import Splitting
 from graveler.committed.table import TableKind, table_properties
 from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from graveler.base.worker_pool import spare_cores
 from graveler.committed import range_writer
 from graveler.committed.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.errors import BackendUnavailableError, UnsortedKeysError
-from graveler.processes import spare_cores
 from tests.committed.encoders import LARGE, SMALL, new_store, records, stored
 from tests.harness.programs import FORKS, output_of, start_program
 

@@ -3,17 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graveler.committed import (
-    EMPTY_METARANGE,
-    Earlier,
-    Splitting,
-    differing_spans,
-    reapply,
-    same_records,
-)
-from graveler.committed.apply import apply
-from graveler.committed.diff import diff
-from graveler.committed.merge import merge
+from graveler.committed.apply import apply, reapply
+from graveler.committed.diff import diff, differing_spans, same_records
+from graveler.committed.merge import Earlier, merge
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.splitting import Splitting
 from tests.committed.trees import (
     CRUMBS,
     WHOLE,

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
+from graveler.base.records import Fields
 from graveler.committed import splitting
 from graveler.committed.splitting import (
     DEFAULT,
@@ -17,7 +18,6 @@ from graveler.committed.splitting import (
     directory_of,
 )
 from graveler.errors import CorruptionError, InvalidInputError
-from graveler.records import Fields
 
 MIB = 1 << 20
 # SELECT xxhash64(k) for binary k, Spark 4.3.0

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graveler.committed import Earlier, RawChange, RawConflict, merge_changes
 from graveler.committed.apply import apply
-from graveler.committed.merge import merge
+from graveler.committed.diff import RawChange
+from graveler.committed.merge import Earlier, RawConflict, merge, merge_changes
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.splitting import Splitting
 from graveler.committed.units import log_of, units_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.demo.history import read_history
 from graveler.demo.pictures import Axis

@@ -2,9 +2,9 @@
 
 import pytest
 
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.lake.factory import connect
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.lakes import LAKES, SMALL, kv_uri, storage
 

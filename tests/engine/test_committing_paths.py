@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graveler.base.globs import matches
 from graveler.committed.apply import apply
 from graveler.errors import (
     GateFailedError,
@@ -16,7 +17,6 @@ from graveler.errors import (
     ProtectedBranchError,
 )
 from graveler.gates import checks
-from graveler.globs import matches
 from graveler.publishing.landing import CommitSpec
 from graveler.repository.commits import _seal, commit  # a commit calls it before it dies
 from graveler.repository.selective import GivingWay

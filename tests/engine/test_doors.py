@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 import graveler
+from graveler.base.background import Inline
 from graveler.errors import GateFailedError, RunStateError
 from graveler.lake.factory import connect
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.worlds import tree
 

@@ -31,7 +31,7 @@ from graveler.errors import (
 from graveler.objects.s3 import S3Store
 from graveler.repository import bundles
 from graveler.repository.imports import files, importer, listing
-from graveler.staging import StagingArea
+from graveler.staging.area import StagingArea
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds, tree
 
 FILES = {f"{hour}/part-{part}.csv": f"{hour} {part}" for hour in ("05", "06") for part in range(3)}

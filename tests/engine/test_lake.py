@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.errors import AlreadyExistsError, RefNotFoundError
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.factory import init
 from graveler.lake.factory import open as open_lake
 from graveler.lake.lake import Lake
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 
 

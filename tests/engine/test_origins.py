@@ -12,11 +12,14 @@ import graveler
 from graveler import gates
 from graveler.errors import GateFailedError, RunStateError
 from graveler.fs import GravelerFileSystem, close_lakes
-from graveler.gc import GarbageCollector
+from graveler.gc.collector import GarbageCollector
 from graveler.ingest import Ingestion
 from graveler.lake import places
 from graveler.model import Entry
-from graveler.runs import OpenStep, Run, Runs, Step
+from graveler.runs.run import Run
+from graveler.runs.runs import Runs
+from graveler.runs.steps.environment import OpenStep
+from graveler.runs.steps.step import Step
 from graveler.spark.tables import Tables
 from tests.harness.worlds import tree
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import graveler
-from graveler.committed import Splitting, metarange
+from graveler.committed import metarange
 from graveler.committed.slices import Cut, stitch
-from graveler.committed.splitting import Cutter
+from graveler.committed.splitting import Cutter, Splitting
 from graveler.errors import (
     BackendUnavailableError,
     NoChangesError,

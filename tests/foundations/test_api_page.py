@@ -6,7 +6,7 @@ from pathlib import Path
 
 import graveler
 import graveler.lake
-from graveler.gc import GarbageCollector
+from graveler.gc.collector import GarbageCollector
 from graveler.ingest import Ingestion
 from graveler.lake.maintenance import Packing
 from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags

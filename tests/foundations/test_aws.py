@@ -5,7 +5,7 @@ from threading import Event, Thread
 import boto3
 import pytest
 
-from graveler.clock import RandomIds
+from graveler.base.clock import RandomIds
 from graveler.errors import InvalidInputError
 from graveler.kv.dynamodb_client import DynamoDBClient, Table
 from graveler.objects.s3_client import S3Client, S3Settings

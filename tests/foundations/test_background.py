@@ -4,9 +4,9 @@ from threading import Event, Thread, get_ident
 
 import pytest
 
+from graveler.base.background import Inline, OneThread
+from graveler.base.parallel import Bounds, in_order
 from graveler.errors import BackendUnavailableError
-from graveler.parallel import Bounds, in_order
-from graveler.process import Inline, OneThread
 from tests.harness.programs import FORKS, output_of
 from tests.harness.worlds import ScriptedWorld
 

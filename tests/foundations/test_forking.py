@@ -10,9 +10,10 @@ from threading import Event, Lock, Thread
 import pytest
 
 import graveler
-from graveler import process
+from graveler.base import forks
+from graveler.base.background import OneThread
+from graveler.base.forks import held_off
 from graveler.objects.local_files import exclusive
-from graveler.process import OneThread, held_off
 from graveler.runs.attempt import Reads
 from tests.harness.programs import FORKS, output_of
 
@@ -152,7 +153,7 @@ def test_calls_of_several_threads_do_not_wait_for_each_other(
 def test_a_call_that_hangs_does_not_hold_a_fork_off_for_ever(
     caller: tuple[Thread, Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(forks, "_PATIENCE_S", 0.05)
     assert status_of_child() == 0
     assert caller[0].is_alive()
     call()
@@ -161,9 +162,9 @@ def test_a_call_that_hangs_does_not_hold_a_fork_off_for_ever(
 def test_a_call_that_hangs_is_waited_for_once(
     caller: tuple[Thread, Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(forks, "_PATIENCE_S", 0.05)
     assert status_of_child() == 0
-    monkeypatch.setattr(process, "_PATIENCE_S", 60.0)
+    monkeypatch.setattr(forks, "_PATIENCE_S", 60.0)
     again = Thread(target=status_of_child)
     again.start()
     again.join(20)

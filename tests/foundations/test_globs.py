@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graveler.base.globs import literal_start, matches
 from graveler.errors import InvalidInputError
-from graveler.globs import literal_start, matches
 
 
 def walks(parts, names):

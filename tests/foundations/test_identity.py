@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
 from graveler.model import Entry
 from graveler.refs.commits import commit_id
 from graveler.values import encode_entry, entry_identity, range_id, record_id, total

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.errors import InvalidInputError
-from graveler.names import (
+from graveler.base.names import (
     check_branch,
     check_pairs,
     check_repository,
@@ -14,7 +13,8 @@ from graveler.names import (
     run_branch,
     step_branch,
 )
-from graveler.runs import Runs
+from graveler.errors import InvalidInputError
+from graveler.runs.runs import Runs
 from tests.harness.worlds import ScriptedWorld
 
 

@@ -4,9 +4,9 @@ from threading import Barrier, Event, Lock, current_thread
 
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
+from graveler.base.parallel import Bounds, in_order, thread_count
 from graveler.errors import InvalidInputError
-from graveler.parallel import Bounds, in_order, thread_count
 
 CLOCK = SystemClock()
 

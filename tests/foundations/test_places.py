@@ -10,12 +10,12 @@ import boto3
 import pytest
 
 import graveler
+from graveler.base.privacy import shown_uri
 from graveler.config import load_config
 from graveler.errors import BackendUnavailableError, InvalidInputError, PermissionDeniedError
-from graveler.kv import open_kv
-from graveler.objects import open_store
+from graveler.kv.registry import open_kv
+from graveler.objects.registry import open_store
 from graveler.objects.s3_client import _CODES, s3_errors
-from graveler.privacy import shown_uri
 from graveler.testing.clock import FakeClock, SequenceIds
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from graveler.base.records import decode_json, encode_json
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.model import BranchRecord, Commit, Entry, Move, RangeInfo
-from graveler.records import decode_json, encode_json
 from graveler.refs.branches import decode_branch, encode_branch
 from graveler.refs.commits import decode_commit, encode_commit
 from graveler.refs.epochs import Epoch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.privacy import is_uri, shown_uri
+from graveler.base.privacy import is_uri, shown_uri
 
 
 @pytest.mark.parametrize(

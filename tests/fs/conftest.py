@@ -3,10 +3,10 @@
 import pytest
 
 import graveler
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.fs import GravelerFileSystem, close_lakes, share_lake
 from graveler.lake.factory import connect
-from graveler.process import Inline
 from graveler.repository import unfinished
 from graveler.testing.clock import FakeClock, SequenceIds
 

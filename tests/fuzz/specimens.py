@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from graveler import checks
 from graveler.errors import GateFailedError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake import Lake, Repository
 from graveler.testing import World
 

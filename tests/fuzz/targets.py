@@ -10,7 +10,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from graveler.clock import from_unix_us
+from graveler.base.clock import from_unix_us
+from graveler.base.records import Fields, decode_json
 from graveler.committed.claims import decode_claim
 from graveler.committed.table import TableKind, check_table
 from graveler.config import load_config
@@ -30,13 +31,12 @@ from graveler.ingest.records import decode_hour, decode_quarantine, decode_stand
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import Stored
 from graveler.lake.catalogue import RepositoryRecord
-from graveler.records import Fields, decode_json
-from graveler.refs import resolve
 from graveler.refs.branches import decode_branch
 from graveler.refs.commits import Commits
 from graveler.refs.commits import _decode as decode_expired
 from graveler.refs.dump import read_dump
 from graveler.refs.epochs import _decode as decode_epoch
+from graveler.refs.expression import resolve
 from graveler.refs.moves import _decode_life, _tag_line, decode_moves
 from graveler.refs.pack_rule import PACKING
 from graveler.refs.refs import _commit_id

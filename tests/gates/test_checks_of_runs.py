@@ -12,7 +12,7 @@ import pytest
 import graveler
 from graveler import checks
 from graveler.errors import GateFailedError
-from graveler.runs import Origin
+from graveler.runs.provenance import Origin
 from tests.gates.parquet import parquet, rows
 from tests.gates.verdicts import FAILED, MODEL, TEST, dbt, said
 

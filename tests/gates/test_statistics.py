@@ -20,7 +20,7 @@ from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING
 from graveler.objects.verified import RangedFile
-from graveler.publishing import RequiredGates
+from graveler.publishing.panel import RequiredGates
 from tests.gates.parquet import parquet, rows
 
 LARGE = rows(200_000, text=[f"{number:032x}" for number in range(200_000)])

@@ -3,10 +3,10 @@ from dataclasses import dataclass
 import pytest
 
 import graveler
-from graveler.committed import Splitting
 from graveler.committed.metarange import read
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake.factory import connect
 from graveler.spark.checks import TaskCheck
 from tests.harness.check_jobs import jobs

@@ -8,8 +8,8 @@ import pytest
 import graveler
 from graveler.committed.metarange import read
 from graveler.errors import InvalidInputError
-from graveler.fsck import FsckReport
 from graveler.fsck.objects import Pace
+from graveler.fsck.report import FsckReport
 from graveler.model import Entry
 from graveler.refs.commits import encode_commit
 from graveler.testing.clock import FakeClock
@@ -46,7 +46,7 @@ def test_a_sound_repository_has_no_problems_and_one_read_each(damage, depth):
 def test_an_empty_repository_is_sound(tmp_path):
     with graveler.open(tmp_path / "lake", create=True) as lake:
         repo = lake.create_repository("empty")
-        assert graveler.fsck.fsck(repo.stores) == FsckReport((), 1, 1, 0, 0, 0, 0)
+        assert repo.fsck() == FsckReport((), 1, 1, 0, 0, 0, 0)
 
 
 def test_a_missing_object_is_named_with_its_path_and_users(damage):

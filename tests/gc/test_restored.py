@@ -7,8 +7,8 @@ import pytest
 
 import graveler
 from graveler.errors import ExpiredError, StateError
-from graveler.fsck import fsck
-from graveler.gc import MarkState
+from graveler.fsck.check import fsck
+from graveler.gc.marks import MarkState
 from tests.harness.gc_lakes import NOW, check_sound, commit, keys
 
 WINDOW = timedelta(seconds=0)

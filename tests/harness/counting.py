@@ -2,10 +2,10 @@
 
 from itertools import count
 
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 
 _numbers = count(1)

@@ -2,7 +2,7 @@
 
 import graveler
 from graveler.errors import NoChangesError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake.factory import init
 from graveler.model import Entry
 from tests.harness.worlds import SMALL, tree

@@ -5,11 +5,11 @@ from datetime import timedelta
 from hashlib import sha256
 
 import graveler
+from graveler.base.records import encode_json
 from graveler.committed.metarange import read
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.model import Entry
 from graveler.objects.registry import open_store
-from graveler.records import encode_json
 from graveler.repository.witness.marker import MARKER
 from tests.harness.worlds import tree
 

@@ -6,12 +6,12 @@ import socket
 from copy import deepcopy
 from typing import Any
 
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.gates import Candidate, Gate
 from graveler.gates.isolation.process import Conversation, Process
 from graveler.gates.isolation.server import ReadServer
 from graveler.lake.factory import connect
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 
 ANSWER = {"passed": True, "reason": "", "died": False, "facts": {}, "seen": [], "rule": None}

@@ -13,7 +13,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 from graveler.errors import GravelerError, PreconditionFailedError
-from graveler.kv import ABSENT, KVStore, open_kv
+from graveler.kv.registry import open_kv
+from graveler.kv.store import ABSENT, KVStore
 
 
 def increment(store: KVStore, times: str) -> None:

@@ -3,7 +3,7 @@
 from itertools import count
 from pathlib import Path
 
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 
 _numbers = count(1)
 

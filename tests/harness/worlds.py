@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextvars import Context
 from itertools import count
 
-from graveler.committed import Splitting
+from graveler.base.background import Inline
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import (
     Action,

@@ -102,9 +102,9 @@ def profile_operations(package: Path) -> dict[str, Profile]:
         "life of a run": _life,
     }
     # imported late, because the tree to measure may be another one: it is on the path by now
+    from graveler.base.background import Inline
     from graveler.config import load_config
     from graveler.lake.factory import connect, init
-    from graveler.process import Inline
 
     if not connect.__code__.co_filename.startswith(f"{package}/"):
         raise SystemExit(f"graveler is imported from {connect.__code__.co_filename}, not {package}")

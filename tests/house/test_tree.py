@@ -65,7 +65,7 @@ def test_threads_of_calls_come_from_one_class():
     package = ROOT / "graveler"
     files = [f for f in package.rglob("*.py") if package / "testing" not in f.parents]
     found = [f for f in files if "ThreadPoolExecutor" in f.read_text("utf-8")]
-    assert found == [package / "process.py"]
+    assert found == [package / "base" / "background.py"]
 
 
 def test_the_readme_promises_only_commands_that_make_has():

@@ -7,8 +7,8 @@ import pytest
 from graveler.errors import InvalidInputError, MergeConflictError
 from graveler.ingest import HourState, conflicts, unpublished
 from graveler.ingest.taking import Taking
-from graveler.refs import move
 from graveler.refs.commits import id_of
+from graveler.refs.mover import move
 from graveler.repository import commits
 from tests.harness.worlds import FAULTS, Points, ScriptedWorld, struck_worlds, tree
 from tests.ingest.many_hours import play

@@ -2,6 +2,7 @@
 
 import pytest
 
+from graveler.base.names import hour_text
 from graveler.errors import (
     CorruptionError,
     GateFailedError,
@@ -13,8 +14,7 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.ingest import HourKind, HourState, commit_hours
-from graveler.names import hour_text
-from graveler.publishing import Candidacy
+from graveler.publishing.candidacy import Candidacy
 from tests.harness.worlds import tree
 
 FIVE = "2013-01-01T05:00Z"

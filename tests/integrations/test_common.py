@@ -143,7 +143,7 @@ def test_a_missing_orchestrator_names_its_extra(monkeypatch, lazily):
 
 def test_lazy_names_load_on_first_use(lazily):
     face = (
-        "from graveler.exports import lazy_names\n"
+        "from graveler.base.exports import lazy_names\n"
         "__getattr__, __dir__, __all__ = lazy_names(__name__)"
     )
     package = lazily("lazy_package", "", face)

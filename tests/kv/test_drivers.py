@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler.kv import KVStore, open_kv
+from graveler.kv.registry import open_kv
+from graveler.kv.store import KVStore
 from tests.kv.suite import KVStoreSuite
 
 

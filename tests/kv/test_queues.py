@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graveler.clock import RandomIds, SystemClock
+from graveler.base.clock import RandomIds, SystemClock
 from graveler.errors import BackendUnavailableError
 from graveler.kv import queues
 from graveler.kv.memory import MemoryKVStore

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.kv.turns import FileTurns, Turns, _Queue
 
 

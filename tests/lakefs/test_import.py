@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from graveler.errors import CorruptionError, SourceChangedError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lakefs.importing import COMMIT
 from graveler.objects.registry import open_store
 from tests.harness.lakefs import Obj

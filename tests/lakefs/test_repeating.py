@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from graveler.errors import AlreadyExistsError, ExpiredError, GravelerError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.objects.registry import open_store
 from graveler.testing.faults import ProcessDied
 from tests.harness.lakefs import LakefsWriter

@@ -11,7 +11,7 @@ import graveler
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.lake.factory import init
 from graveler.model import Entry
-from graveler.runs import RunTerms
+from graveler.runs.opener import RunTerms
 from graveler.testing import World
 
 NONE, NUMBER, BYTES, OBJECT = None, 5, b"x", object()

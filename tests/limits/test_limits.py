@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from graveler import model
-from graveler.clock import RandomIds, SystemClock
+from graveler.base.background import Inline
+from graveler.base.clock import RandomIds, SystemClock
 from graveler.config import LakeConfig
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates import checks
-from graveler.kv import open_kv
+from graveler.kv.registry import open_kv
 from graveler.kv.store import MAX_VALUE_BYTES
 from graveler.lake import Lake
 from graveler.model import Entry
-from graveler.process import Inline
 from graveler.refs.commits import decode_commit
 from graveler.values import decode_entry, encode_entry, encode_value
 

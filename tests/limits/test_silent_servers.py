@@ -11,12 +11,12 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from graveler.base.retries import NO_PROGRESS_S
 from graveler.config import load_config
 from graveler.errors import BackendUnavailableError, GravelerError, OutcomeUnknownError
 from graveler.kv.registry import open_kv
 from graveler.kv.store import ABSENT
-from graveler.objects import open_store
-from graveler.retries import NO_PROGRESS_S
+from graveler.objects.registry import open_store
 
 LIMIT_S = 1.0
 SLACK_S = 1.5

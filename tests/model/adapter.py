@@ -15,7 +15,8 @@ from graveler.gates import gate
 from graveler.ingest import HourKind, commit_hours
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
-from graveler.runs import RunHandle, Step
+from graveler.runs.record import RunHandle
+from graveler.runs.steps.step import Step
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.worlds import ScriptedWorld
 from tests.model.drawing import HOURS, TEXTS, Operation

@@ -13,10 +13,10 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from graveler.clock import SystemClock
+from graveler.base.background import Inline
+from graveler.base.clock import SystemClock
 from graveler.config import load_config
 from graveler.lake.factory import connect, init
-from graveler.process import Inline
 from tests.harness.worlds import SMALL
 from tests.model.adapter import Product
 from tests.model.drawing import Operation

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import ObjectNotFoundError
 from graveler.objects.local import LocalStore
 from graveler.testing.clock import FakeClock

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -22,9 +22,9 @@ from graveler.errors import (
     PreconditionFailedError,
     StorageFullError,
 )
-from graveler.objects import open_store
 from graveler.objects.local import LocalStore
 from graveler.objects.local_files import exclusive
+from graveler.objects.registry import open_store
 from graveler.objects.store import PIECE_BYTES
 from graveler.testing.clock import FakeClock
 from tests.harness.programs import start_program

@@ -1,8 +1,8 @@
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.objects import open_store
 from graveler.objects.local import LocalStore
+from graveler.objects.registry import open_store
 from tests.harness.programs import output_of
 
 

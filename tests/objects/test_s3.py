@@ -13,7 +13,7 @@ from graveler.errors import (
     PermissionDeniedError,
     PreconditionFailedError,
 )
-from graveler.objects import open_store
+from graveler.objects.registry import open_store
 from graveler.objects.s3 import S3Store
 from graveler.objects.s3_client import S3Settings
 from graveler.objects.s3_write import PART_BYTES, part_bytes

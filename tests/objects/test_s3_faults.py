@@ -6,6 +6,7 @@ from threading import Thread
 
 import pytest
 
+from graveler.base.retries import Retrier
 from graveler.errors import (
     BackendUnavailableError,
     OutcomeUnknownError,
@@ -13,10 +14,9 @@ from graveler.errors import (
     PreconditionFailedError,
     ThrottledError,
 )
-from graveler.objects import open_store
+from graveler.objects.registry import open_store
 from graveler.objects.s3 import S3Store
 from graveler.objects.s3_client import S3Settings
-from graveler.retries import Retrier
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.s3_server import Fault, moto_s3
 

@@ -5,7 +5,8 @@ from hashlib import sha256
 
 import pytest
 
-from graveler.clock import from_unix_us
+from graveler.base.clock import from_unix_us
+from graveler.base.records import encode_json
 from graveler.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -15,7 +16,6 @@ from graveler.errors import (
     NotFoundError,
     OlderFormatError,
 )
-from graveler.records import encode_json
 from graveler.refs.commits import commit_id
 from graveler.refs.dump import read_dump
 from tests.harness.worlds import ScriptedWorld

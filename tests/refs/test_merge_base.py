@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.kv.memory import MemoryKVStore
-from graveler.refs import Commits, is_ancestor, line_outside, log, merge_bases
+from graveler.refs.commits import Commits
+from graveler.refs.history import is_ancestor, line_outside, log, merge_bases
 from graveler.testing.clock import SequenceIds
 from tests.harness.git import Git
 from tests.harness.merge_model import MergeModel

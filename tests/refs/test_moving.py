@@ -15,7 +15,8 @@ from graveler.errors import (
 )
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import BranchRecord
-from graveler.refs import Refs, advance, move
+from graveler.refs.mover import advance, move
+from graveler.refs.refs import Refs
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import FaultyKVStore, Script, lost_reply
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from graveler.committed import Splitting
+from graveler.base.background import Inline
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.lake.factory import connect
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 
 

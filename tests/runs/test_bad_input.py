@@ -12,8 +12,9 @@ from graveler.errors import (
     InvalidInputError,
     RunNotFoundError,
 )
-from graveler.refs import remove
-from graveler.runs import RunHandle, RunState
+from graveler.refs.mover import remove
+from graveler.runs.record import RunHandle
+from graveler.runs.state import RunState
 from graveler.testing.faults import unavailable
 from tests.harness.worlds import ScriptedWorld
 from tests.harness.worlds import tree as tree_of

@@ -17,7 +17,8 @@ from graveler.errors import (
     StateError,
 )
 from graveler.gates import gate
-from graveler.runs import RunHandle, RunState
+from graveler.runs.record import RunHandle
+from graveler.runs.state import RunState
 
 KEY = "hourly 2013-01-01T05:00"
 

@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from graveler.errors import GravelerError, RunStateError
-from graveler.runs import PublishResult, RunState
+from graveler.runs.publishing import PublishResult
+from graveler.runs.state import RunState
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.operations.runs import (
     KEY,

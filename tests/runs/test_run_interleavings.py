@@ -14,9 +14,12 @@ from graveler.errors import (
     StateError,
 )
 from graveler.gates import gate
-from graveler.refs import Refs
-from graveler.runs import RunHandle, Runs, RunState, publishing
+from graveler.refs.refs import Refs
+from graveler.runs import publishing
 from graveler.runs.lifecycle import settle_publish
+from graveler.runs.record import RunHandle
+from graveler.runs.runs import Runs
+from graveler.runs.state import RunState
 from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, dies
 from tests.harness.worlds import ScriptedWorld, interleave, tree
 

@@ -6,8 +6,7 @@ import pytest
 
 from graveler.errors import FencedError, GateFailedError, GravelerError, RunStateError
 from graveler.gates import gate
-from graveler.runs import RunState
-from graveler.runs.state import TRANSITIONS, RunEvent, next_state
+from graveler.runs.state import TRANSITIONS, RunEvent, RunState, next_state
 from tests.harness.operations.states import KEY, publishing, ready
 from tests.harness.worlds import ScriptedWorld, outcome_of
 

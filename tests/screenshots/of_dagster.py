@@ -15,7 +15,7 @@ from time import monotonic
 from urllib.parse import urlencode
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.config import environment
 from tests.harness.wires import free_port
 from tests.real.airflow.home import ROOT

@@ -8,7 +8,7 @@ from threading import Semaphore
 import pytest
 
 import graveler
-from graveler.reads import View
+from graveler.reads.view import View
 
 FIELDS = {
     "accessTime",

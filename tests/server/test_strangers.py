@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.server import Server
 from tests.server.conftest import TOKEN
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 
-from graveler.committed import EMPTY_METARANGE
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import ExpiredError, GravelerError
 from graveler.lake.repository import Repository
 from graveler.model import BranchRecord

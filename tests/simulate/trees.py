@@ -24,8 +24,9 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import graveler
-from graveler.committed import RangeCache, RangeStore
 from graveler.committed.form import Piece
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.table import TableKind
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Body, BodyReader, Expected

@@ -5,13 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest as xxh64
 
-from graveler.committed import EMPTY_METARANGE, Splitting, metarange
+from graveler.committed import metarange
 from graveler.committed.apply import apply
-from graveler.committed.splitting import DIRECTORY, HASH, HASH_MASK
+from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.splitting import DIRECTORY, HASH, HASH_MASK, Splitting
 from graveler.model import RangeInfo
-from graveler.simulation import BASELINE, PATTERNS, History, Policy, figures, pattern, replay
-from graveler.simulation.history import nothing, removed, sorted_changes, written
-from graveler.simulation.replay import Merge, Replay, Step
+from graveler.simulation.figures import figures
+from graveler.simulation.history import History, nothing, removed, sorted_changes, written
+from graveler.simulation.patterns import PATTERNS, pattern
+from graveler.simulation.replay import BASELINE, Merge, Policy, Replay, Step, replay
 from tests.committed.trees import new_store
 
 MIB = 1 << 20

@@ -5,17 +5,13 @@ from datetime import timedelta
 import pytest
 
 import graveler
-from graveler.committed import Splitting, metarange
+from graveler.committed import metarange
+from graveler.committed.splitting import Splitting
 from graveler.errors import InvalidInputError
-from graveler.simulation import (
-    Policy,
-    branch_history,
-    changed_by,
-    figures,
-    listed_history,
-    listed_tree,
-    replay,
-)
+from graveler.simulation.figures import figures
+from graveler.simulation.patterns import changed_by
+from graveler.simulation.replay import Policy, replay
+from graveler.simulation.sources import branch_history, listed_history, listed_tree
 from graveler.values import record_id
 
 SPLITTING = Splitting("hash", max_bytes=2_000, raggedness=4)

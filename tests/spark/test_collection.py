@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import graveler
-from graveler.committed import Splitting
 from graveler.committed.metarange import read
+from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError
 from graveler.repository.imports.tasks import Fault
 from graveler.spark.collection import AddressReader, AddressTask

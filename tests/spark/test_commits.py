@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graveler
-from graveler.committed import Splitting
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE, read
 from graveler.committed.slices import Cut
-from graveler.committed.splitting import DIRECTORY, HASH
+from graveler.committed.splitting import DIRECTORY, HASH, Splitting
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,

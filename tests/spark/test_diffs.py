@@ -6,8 +6,8 @@ import random
 import pytest
 
 import graveler
-from graveler.committed import Splitting
 from graveler.committed.metarange import read
+from graveler.committed.splitting import Splitting
 from graveler.model import Entry
 from graveler.spark.options import Request
 from graveler.spark.trees import TreeReader

@@ -6,7 +6,7 @@ import pytest
 
 import graveler
 from graveler.errors import InvalidInputError
-from graveler.refs import is_ancestor, log, outside
+from graveler.refs.history import is_ancestor, log, outside
 from graveler.spark.idempotence import Landed, Txn
 
 

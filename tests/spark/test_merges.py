@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 import graveler
-from graveler.committed import Splitting
 from graveler.committed.merge_slices import Order, Slice
 from graveler.committed.metarange import read
-from graveler.committed.splitting import DIRECTORY, HASH
+from graveler.committed.splitting import DIRECTORY, HASH, Splitting
 from graveler.errors import CorruptionError, InvalidInputError, MergeConflictError
 from graveler.model import Entry
 from graveler.spark.merges import MergeTask, merge

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graveler
-from graveler.committed import Packer, Splitting
 from graveler.committed.metarange import read
-from graveler.committed.splitting import DIRECTORY, HASH
+from graveler.committed.pack import Packer
+from graveler.committed.splitting import DIRECTORY, HASH, Splitting
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Entry
 from graveler.spark.packing import TaskPacker, pack

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from random import Random
 
-from graveler.sstable import TableReader
 from graveler.sstable.format import Handle
 from graveler.sstable.metadata import TWO_LEVELS, _entries, index_form
-from graveler.sstable.reader import BlockFile
+from graveler.sstable.reader import BlockFile, TableReader
 from tests.sstable.tables import resealed
 
 TELLING = (0, 1, 2, 7, 8, 9, 0x7F, 0x80, 0x81, 0xFE, 0xFF)

@@ -9,10 +9,10 @@ from typing import Any
 import rocksdict
 from hypothesis import strategies as st
 
-from graveler.sstable import TableReader, TableWriter
 from graveler.sstable.block import encode_block
 from graveler.sstable.format import Footer, Handle, encode_footer, varint, xxh3
-from graveler.sstable.reader import BlockFile
+from graveler.sstable.reader import BlockFile, TableReader
+from graveler.sstable.writer import TableWriter
 
 Records = list[tuple[bytes, bytes]]
 

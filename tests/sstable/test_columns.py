@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from graveler.errors import CorruptionError
-from graveler.sstable import TableReader, columns, reader
+from graveler.sstable import columns, reader
 from graveler.sstable.block import encode_block
+from graveler.sstable.reader import TableReader
 from tests.sstable.damage import mutations
 from tests.sstable.tables import (
     PUT,

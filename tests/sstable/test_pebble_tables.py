@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graveler.errors import CorruptionError
-from graveler.sstable import TableReader
 from graveler.sstable.format import CHECKSUMS, _crc32c_by_table
+from graveler.sstable.reader import TableReader
 from tests.fuzz.mutations import damaged_bytes
 from tests.harness.pebble import LEVELDB_MAGIC, block, masked_crc32c, pebble_table, uvarint
 from tests.sstable.tables import rocksdb_read, some_records

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from graveler.errors import CorruptionError
-from graveler.sstable import TableReader
+from graveler.sstable.reader import TableReader
 from tests.sstable.tables import Records, rocksdb_written, some_records, written
 
 MASKS = (0x01, 0x08, 0x80, 0xFF)

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from graveler.errors import CorruptionError
-from graveler.sstable import TableReader
 from graveler.sstable.format import FOOTER_BYTES, varint
+from graveler.sstable.reader import TableReader
 from tests.sstable.damage import mutations
 from tests.sstable.tables import rocksdb_written, some_records, written
 

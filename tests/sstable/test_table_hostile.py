@@ -9,9 +9,9 @@ import pytest
 
 from graveler.errors import CorruptionError
 from graveler.model import BLOCK_BYTES
-from graveler.sstable import TableReader
 from graveler.sstable.block import encode_block
 from graveler.sstable.format import varint
+from graveler.sstable.reader import TableReader
 from tests.sstable.tables import PUT, forged, records_block, sealed
 
 pytestmark = pytest.mark.usefixtures("_in_bounded_time")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from graveler.model import BLOCK_BYTES, KEY_BYTES
-from graveler.sstable import TableReader
+from graveler.sstable.reader import TableReader
 from tests.sstable.tables import rocksdb_read, written
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "table.md"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graveler.errors import CorruptionError
-from graveler.sstable import TableReader
+from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import COMPRESSIONS
 from tests.sstable.tables import (
     KEYS,

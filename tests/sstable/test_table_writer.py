@@ -16,8 +16,8 @@ from graveler.errors import (
     StorageFullError,
     UnsortedKeysError,
 )
-from graveler.sstable import TableReader, TableWriter
-from graveler.sstable.writer import COMPRESSIONS, _options
+from graveler.sstable.reader import TableReader
+from graveler.sstable.writer import COMPRESSIONS, TableWriter, _options
 from tests.harness.programs import output_of
 from tests.sstable.tables import IDENTITY, some_records, written
 

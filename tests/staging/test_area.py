@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graveler.base.background import Inline
 from graveler.kv.memory import MemoryKVStore
-from graveler.process import Inline
-from graveler.staging import StagingArea, combine
+from graveler.staging.area import StagingArea, combine
 from graveler.values import VOID
 
 keys = st.binary(min_size=1, max_size=3)

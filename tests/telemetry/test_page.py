@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from graveler import telemetry
+from graveler.base import telemetry
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "guides" / "telemetry.md").read_text("utf-8")

@@ -3,16 +3,18 @@
 import pytest
 
 import graveler
-from graveler import telemetry
-from graveler.clock import RandomIds, SystemClock
-from graveler.committed import RangeCache, RangeStore, metarange
+from graveler.base import telemetry
+from graveler.base.clock import RandomIds, SystemClock
+from graveler.base.retries import Retrier, retry
+from graveler.committed import metarange
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.errors import (
     BackendUnavailableError,
     GateFailedError,
     MergeConflictError,
     NoChangesError,
 )
-from graveler.retries import Retrier, retry
 
 
 @pytest.fixture

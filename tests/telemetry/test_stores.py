@@ -8,12 +8,14 @@ import pytest
 from opentelemetry import metrics
 
 import graveler
-from graveler import telemetry
+from graveler.base import telemetry
 from graveler.errors import ObjectNotFoundError, PreconditionFailedError
-from graveler.kv import ABSENT, KVStore, open_kv
 from graveler.kv.metered import MeteredKVStore
-from graveler.objects import ObjectStore, open_store
+from graveler.kv.registry import open_kv
+from graveler.kv.store import ABSENT, KVStore
 from graveler.objects.metered import MeteredObjects
+from graveler.objects.registry import open_store
+from graveler.objects.store import ObjectStore
 from graveler.reads import view
 from tests.kv.suite import KVStoreSuite
 from tests.objects.suite import ObjectStoreSuite

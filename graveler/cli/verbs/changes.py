@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from graveler.base.names import path_key
 from graveler.cli.arguments import MetaOption, StrategyOption, read_pairs, read_strategy
 from graveler.cli.failure import CONFLICT, GATE, conflict_line, verdict_line
 from graveler.cli.output import Output, size_text
@@ -15,7 +16,6 @@ from graveler.cli.verb import verb
 from graveler.committed.diff import same_content
 from graveler.lake import Branch, MergePreview, Repository
 from graveler.model import Change, ChangeKind
-from graveler.names import path_key
 from graveler.reads.changes import change_of
 from graveler.reads.view import find_value
 

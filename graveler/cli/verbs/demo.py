@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment
 from graveler.cli.verb import verb

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
 from graveler.cli.arguments import Address, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
 from graveler.cli.folders import (
@@ -27,7 +27,7 @@ from graveler.model import Entry, Prefix
 
 if TYPE_CHECKING:
     from graveler.lake import Branch
-    from graveler.reads import View
+    from graveler.reads.view import View
 
 
 _PIECE_BYTES = 1 << 20

@@ -15,7 +15,7 @@ from graveler.config import environment
 from graveler.errors import KVOutdatedError
 
 if TYPE_CHECKING:
-    from graveler.fsck import FsckReport, Problem
+    from graveler.fsck.report import FsckReport, Problem
     from graveler.lake import Repository
 
 

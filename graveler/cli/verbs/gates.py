@@ -15,7 +15,7 @@ from graveler.errors import NotFoundError, RunNotFoundError
 
 if TYPE_CHECKING:
     from graveler.gates import Judgement, NamedGate, Verdict
-    from graveler.runs import RunRecord
+    from graveler.runs.record import RunRecord
 
 
 _gates = typer.Typer(help="Gates: verdicts and required gates.", no_args_is_help=True)

@@ -13,8 +13,8 @@ from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
 
 if TYPE_CHECKING:
-    from graveler.gc import Keep, Mark, Retention
-    from graveler.gc.marks import Tally
+    from graveler.gc.marks import Mark, Tally
+    from graveler.gc.rules import Keep, Retention
 
 
 _HELP = """Garbage collection.

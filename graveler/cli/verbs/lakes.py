@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from graveler.base.privacy import shown_uri
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import KV_URI, STORAGE_URI
-from graveler.privacy import shown_uri
 
 _links = typer.Typer(
     help="Links: the places outside of the storage that files may be linked from.",

@@ -24,7 +24,8 @@ from graveler.cli.verb import verb
 from graveler.config import program_environment
 
 if TYPE_CHECKING:
-    from graveler.runs import Run, StepEnvironment
+    from graveler.runs.run import Run
+    from graveler.runs.steps.environment import StepEnvironment
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _NOT_EXECUTABLE = 126
@@ -99,7 +100,7 @@ def _publish(
 
 
 def _attached(session: Session, named: str) -> "Run":
-    from graveler.runs import StepEnvironment
+    from graveler.runs.steps.environment import StepEnvironment
 
     runs = session.repository.runs
     return runs.attach(runs.handle_of(StepEnvironment.of(run=named)))
@@ -142,7 +143,7 @@ def _step_to_open(
     session: Session, run: str, step: str, try_number: int, metadata: dict[str, str]
 ) -> "StepEnvironment":
     """Return the step that the options or the environment name."""
-    from graveler.runs import StepEnvironment, StepHandle
+    from graveler.runs.steps.environment import StepEnvironment, StepHandle
 
     given = StepEnvironment.of(run=run, step=step)
     if not given.run:

@@ -17,7 +17,8 @@ from graveler.cli.verbs.gates import fact_rows
 
 if TYPE_CHECKING:
     from graveler.gates import Verdict
-    from graveler.runs import Publish, RollbackPlan
+    from graveler.runs.rollback import RollbackPlan
+    from graveler.runs.state import Publish
 
 _run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_help=True)
 _COLORS = {"PUBLISHED": "green", "PARKED": "red", "OPEN": "yellow", "PUBLISHING": "yellow"}
@@ -57,7 +58,7 @@ def _list(
     ] = "",
 ) -> None:
     """List the runs, the last opened first."""
-    from graveler.runs import RunState
+    from graveler.runs.state import RunState
 
     wanted = state.upper()
     states = [known for known in RunState if known is not RunState.NONE]

@@ -16,8 +16,10 @@ from graveler.cli.verb import verb
 from graveler.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from graveler.process import Progress
-    from graveler.simulation import Figures, History, Policy
+    from graveler.base.background import Progress
+    from graveler.simulation.figures import Figures
+    from graveler.simulation.history import History
+    from graveler.simulation.replay import Policy
 
 _PATTERNS = "hourly|hourly-large|tables|compaction|updates|branches"
 
@@ -82,14 +84,10 @@ def _simulate(
 
     Nothing is written. Bytes are logical: those of keys and value records before compression.
     """
-    from graveler.simulation import (
-        BASELINE,
-        Policy,
-        branch_history,
-        figures,
-        replay,
-    )
-    from graveler.simulation import pattern as invented
+    from graveler.simulation.figures import figures
+    from graveler.simulation.patterns import pattern as invented
+    from graveler.simulation.replay import BASELINE, Policy, replay
+    from graveler.simulation.sources import branch_history
 
     policies = list(map(_policy, policy or [BASELINE.name, "hash", "directory"]))
     sizes = {"files": files, "commits": commits, "tables": tables, "base": base}
@@ -123,7 +121,8 @@ class _Listing(NamedTuple):
 def _of_listing(
     listing: _Listing, span: timedelta, pattern: str, sizes: dict[str, int | None], seed: int
 ) -> "History":
-    from graveler.simulation import changed_by, listed_history, listed_tree
+    from graveler.simulation.patterns import changed_by
+    from graveler.simulation.sources import listed_history, listed_tree
 
     files, columns, sort = listing
     if pattern:
@@ -148,8 +147,8 @@ def _given(sizes: dict[str, int | None], *names: str) -> dict[str, int]:
 
 def _policy(text: str) -> "Policy":
     """Return the policy of ``NAME,PARAMETER=N,…``."""
-    from graveler.committed import Splitting
-    from graveler.simulation import BASELINE, Policy
+    from graveler.committed.splitting import Splitting
+    from graveler.simulation.replay import BASELINE, Policy
 
     if text == BASELINE.name:
         return BASELINE

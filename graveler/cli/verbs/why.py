@@ -12,7 +12,8 @@ from graveler.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundE
 
 if TYPE_CHECKING:
     from graveler.lake import Repository
-    from graveler.runs import Publish, Why
+    from graveler.runs.provenance import Why
+    from graveler.runs.state import Publish
 
 
 def add_to(app: typer.Typer) -> None:

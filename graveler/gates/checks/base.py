@@ -10,7 +10,7 @@ from math import isnan
 from types import NoneType, UnionType
 from typing import Any, ParamSpec, get_args, get_origin
 
-from graveler.arguments import duration
+from graveler.base.arguments import duration
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.fingerprint import ByVersion

@@ -7,6 +7,7 @@ from decimal import Decimal, InvalidOperation
 from math import inf, nan
 from typing import Any
 
+from graveler.base.names import read_hour
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.alignment import Part, aligned, parts_of
@@ -23,7 +24,6 @@ from graveler.gates.checks.tables import footer_of, table
 from graveler.gates.footers import Column, Files
 from graveler.gates.statistics import counts, kind_of
 from graveler.model import Entry
-from graveler.names import read_hour
 from graveler.reads.partitions import folder_values
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d")

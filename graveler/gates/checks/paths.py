@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from string import Formatter
 from typing import Any
 
+from graveler.base.names import check_prefix, hour_folder, read_hour
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import Rule, built_in, listed
 from graveler.model import Change, ChangeKind
-from graveler.names import check_prefix, hour_folder, read_hour
 
 _TIME = "2013-01-01T05:00Z"
 """A value that every valid format accepts."""

@@ -3,6 +3,7 @@
 from statistics import median
 from typing import Any
 
+from graveler.base.names import read_hour
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import (
@@ -15,7 +16,6 @@ from graveler.gates.checks.base import (
     of_files,
 )
 from graveler.model import Entry
-from graveler.names import read_hour
 
 _MOST_MORE = 10
 """Largest share; a larger number is probably a percentage."""

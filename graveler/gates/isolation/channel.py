@@ -10,11 +10,11 @@ import json
 import socket
 from typing import Any, NamedTuple, NoReturn
 
+from graveler.base.records import Fields, encode_json
 from graveler.errors import CorruptionError
 from graveler.gates.declaration import plain, shortened
 from graveler.gates.gate import LONGEST_REASON, Answer
 from graveler.gates.statistics import Statistics
-from graveler.records import Fields, encode_json
 
 _LENGTH = 4
 _HEAD = 2 * _LENGTH

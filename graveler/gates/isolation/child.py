@@ -18,7 +18,9 @@ from threading import Lock, Thread
 from types import SimpleNamespace
 from typing import Any, BinaryIO, NoReturn, cast
 
-from graveler.clock import from_unix_us
+from graveler.base.clock import from_unix_us
+from graveler.base.names import path_key
+from graveler.base.read_only import only_judging
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -30,9 +32,7 @@ from graveler.gates.gate import Answer, Gate, ask, died
 from graveler.gates.isolation.channel import Message, MessageReader, encode_answer, send
 from graveler.gates.isolation.server import LONGEST_PIECE
 from graveler.gates.source import Difference, Earlier, Source
-from graveler.names import path_key
 from graveler.objects.verified import RangedFile, Verifier, verified_stream
-from graveler.process import only_judging
 from graveler.reads.files import refusal
 from graveler.reads.stores import Stores
 from graveler.values import decode_entry

@@ -18,6 +18,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Event, Lock
 from typing import Any
 
+from graveler.base.forks import watch
+from graveler.base.worker_pool import interpreter
 from graveler.config import environment
 from graveler.errors import CorruptionError
 from graveler.gates.candidate import Candidate
@@ -27,8 +29,6 @@ from graveler.gates.isolation.channel import Message, MessageReader, read_answer
 from graveler.gates.isolation.child import Task, run_forked
 from graveler.gates.isolation.pickling import pickled
 from graveler.gates.isolation.server import ReadServer
-from graveler.process import watch
-from graveler.processes import interpreter
 
 _START_S = 60.0
 _POLL_S = 0.2

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import shortened

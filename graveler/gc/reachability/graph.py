@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from graveler.clock import unix_us
-from graveler.committed import LEVELS
+from graveler.base.clock import unix_us
+from graveler.committed.bases import LEVELS
 from graveler.errors import CorruptionError
 from graveler.model import Commit
-from graveler.refs import Refs
+from graveler.refs.refs import Refs
 
 _NAMED = ("graveler.step_base", "graveler.step_head")
 

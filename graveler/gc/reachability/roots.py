@@ -7,13 +7,13 @@ nothing new.
 
 from collections.abc import Callable, Iterable, Iterator
 
+from graveler.base.retries import backoff
 from graveler.committed.references import own_addresses
 from graveler.errors import ThrottledError
 from graveler.gc.reachability.scratch import Scratch
 from graveler.model import BranchRecord
-from graveler.reads import Stores
-from graveler.retries import backoff
-from graveler.staging import HOLD
+from graveler.reads.stores import Stores
+from graveler.staging.area import HOLD
 from graveler.values import staged_value
 
 _ATTEMPTS = 1_000

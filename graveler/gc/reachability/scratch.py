@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from graveler.process import held_off
+from graveler.base.forks import held_off
 
 _SCHEMA = """
 PRAGMA journal_mode = OFF;

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from graveler.clock import unix_us
-from graveler.committed import EMPTY_METARANGE
+from graveler.base.background import Progress, no_progress
+from graveler.base.clock import unix_us
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.references import ReadRanges, by_one_process
 from graveler.errors import PermissionDeniedError, ReadOnlyError, StateError
 from graveler.gc.adoption import ADOPTION
@@ -24,9 +25,8 @@ from graveler.gc.reachability.scratch import ListedFile, Scratch
 from graveler.gc.reachability.trees import Trees
 from graveler.gc.rules import Keep, Retention
 from graveler.objects.address import DATA, is_made_for, is_old, is_old_storage, is_table
-from graveler.process import Progress, no_progress
-from graveler.reads import Stores
-from graveler.refs import Refs
+from graveler.reads.stores import Stores
+from graveler.refs.refs import Refs
 from graveler.repository.witness.marker import MARKER, read_marker
 
 _TABLES = "_graveler/"

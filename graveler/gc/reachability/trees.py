@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from graveler.committed import EMPTY_METARANGE
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.references import (
     AddressLists,
     Ranges,
@@ -17,7 +17,7 @@ from graveler.committed.table import TableKind
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.gc.marks import FOLDER
 from graveler.gc.reachability.scratch import Scratch
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 
 
 class Trees:

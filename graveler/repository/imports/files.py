@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote_plus
 
-from graveler.arguments import expand_home
+from graveler.base.arguments import expand_home
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,

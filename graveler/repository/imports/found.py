@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from graveler.globs import compiled
+from graveler.base.globs import compiled
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from graveler.arguments import expand_home, text
+from graveler.base.arguments import expand_home, text
+from graveler.base.background import batches
 from graveler.errors import (
     GravelerError,
     InvalidInputError,
@@ -21,7 +22,6 @@ from graveler.errors import (
 )
 from graveler.model import Entry
 from graveler.objects.address import AddressBook
-from graveler.process import batches
 from graveler.reads.stores import Stores
 from graveler.repository.borrowed import Row
 from graveler.repository.bundles import Bundle, bundling

@@ -16,13 +16,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from graveler.arguments import whole_number
-from graveler.clock import unix_us
+from graveler.base.arguments import whole_number
+from graveler.base.clock import unix_us
+from graveler.base.records import decode_json
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.objects.address import AddressBook
 from graveler.objects.local_files import inode_of
 from graveler.reads.stores import Stores
-from graveler.records import decode_json
 from graveler.repository.imports.files import (
     Located,
     fetched,

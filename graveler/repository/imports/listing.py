@@ -5,10 +5,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from itertools import islice
 
+from graveler.base.background import Threads
 from graveler.errors import InvalidInputError
 from graveler.objects.address import AddressBook
 from graveler.objects.store import ObjectInfo, ObjectStore, check_key
-from graveler.process import Threads
 from graveler.reads.stores import Stores
 from graveler.repository.imports.found import Found, Piece, Source
 from graveler.repository.links import version_in

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graveler.committed import RangeCache, RangeStore, StagedChange
-from graveler.committed.apply import Tally
+from graveler.committed.apply import StagedChange, Tally
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.committed.slices import Cut, Part, build, replacing
 from graveler.errors import (
     CorruptionError,

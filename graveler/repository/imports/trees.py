@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from graveler.committed import Applied
+from graveler.base.telemetry import COMMIT
+from graveler.committed.apply import Applied
 from graveler.errors import NoChangesError, StateError
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, claims_after, land, look, make_commit
@@ -10,7 +11,6 @@ from graveler.publishing.tracing import traced
 from graveler.reads.listing import within
 from graveler.reads.stores import Stores
 from graveler.reads.view import newest_first
-from graveler.telemetry import COMMIT
 
 BuildTree = Callable[[str], Applied]
 """Applies the import to the tree of a metarange id. It runs again if the branch has moved."""

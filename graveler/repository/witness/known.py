@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
+from graveler.base.records import Fields, decode_json, encode_json
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -11,7 +12,6 @@ from graveler.errors import (
     StorageMismatchError,
 )
 from graveler.objects.store import ObjectStore
-from graveler.records import Fields, decode_json, encode_json
 from graveler.repository.witness.marker import MARKER, Marker, Owner
 
 _MOST_ISSUED = 500

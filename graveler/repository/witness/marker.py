@@ -3,11 +3,11 @@
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
+from graveler.base.records import FORMAT, Fields, decode_json, encode_json
 from graveler.errors import ObjectNotFoundError
 from graveler.objects.address import storage_id
 from graveler.objects.store import ObjectStore
-from graveler.records import FORMAT, Fields, decode_json, encode_json
 
 MARKER = "_graveler/marker"
 """The key of the marker in the storage of every repository."""

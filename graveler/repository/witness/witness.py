@@ -27,7 +27,9 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import TypeVar
 
-from graveler.clock import IdSource, StoreClock
+from graveler.base.background import Background
+from graveler.base.clock import IdSource, StoreClock
+from graveler.base.forks import watch
 from graveler.errors import (
     GravelerError,
     InvalidInputError,
@@ -43,7 +45,6 @@ from graveler.errors import (
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ObjectStore
-from graveler.process import Background, watch
 from graveler.repository.witness.known import (
     Known,
     decode_known,

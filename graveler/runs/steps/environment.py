@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Self
 
+from graveler.base.names import step_branch
+from graveler.base.records import Fields, decode_json, encode_json
 from graveler.config import environment, lake_environment
 from graveler.errors import CorruptionError, FencedError, InvalidInputError, RunStateError
-from graveler.names import step_branch
-from graveler.records import Fields, decode_json, encode_json
 from graveler.repository.branch import Branch
 from graveler.runs.attempt import Attempt, RunBranch, SourceBranch
 from graveler.runs.record import RunHandle

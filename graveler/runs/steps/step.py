@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from graveler.arguments import text
-from graveler.committed import same_records
+from graveler.base.arguments import text
+from graveler.base.names import check_caller_pairs, step_branch
 from graveler.committed.claims import claims_of, record_diff, title_of
+from graveler.committed.diff import same_records
 from graveler.config import exported
 from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
-from graveler.names import check_caller_pairs, step_branch
 from graveler.publishing.landing import (
     CommitSpec,
     Tip,
@@ -34,8 +34,9 @@ from graveler.publishing.landing import (
 )
 from graveler.publishing.tables import check_merged, noted, tables_outside
 from graveler.reads.stores import Stores
-from graveler.refs import is_ancestor, remove
 from graveler.refs.branches import owned
+from graveler.refs.history import is_ancestor
+from graveler.refs.mover import remove
 from graveler.refs.refs import Look
 from graveler.repository.borrowed import Hold, holding
 from graveler.repository.merges import merge_trees, reconciled

@@ -14,8 +14,7 @@ from threading import RLock
 
 from graveler.model import Entry
 from graveler.objects.store import Body
-from graveler.repository import Branch
-from graveler.repository.branch import writes_of
+from graveler.repository.branch import Branch, writes_of
 from graveler.server.webhdfs.errors import (
     ACCESS,
     EXISTS,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from graveler.clock import unix_us
+from graveler.base.clock import unix_us
 from graveler.model import Entry
 from graveler.server.webhdfs.memory import Folder
 from graveler.server.webhdfs.tree import Node, Summary

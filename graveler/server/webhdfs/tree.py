@@ -11,7 +11,7 @@ from typing import NamedTuple
 from graveler.errors import ObjectNotFoundError
 from graveler.lake import Repository
 from graveler.model import Entry, Prefix
-from graveler.reads import View
+from graveler.reads.view import View
 from graveler.server.webhdfs.errors import NOT_FOUND, RemoteError
 from graveler.server.webhdfs.memory import Folder
 

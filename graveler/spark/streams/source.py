@@ -19,21 +19,20 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from graveler.committed import EMPTY_METARANGE
+from graveler.base.names import path_key
 from graveler.committed.diff import Segment, diff_ranges, differing, segments
-from graveler.committed.metarange import prefix_end, read
+from graveler.committed.metarange import EMPTY_METARANGE, prefix_end, read
 from graveler.committed.range_store import RangeStore
 from graveler.errors import CheckpointError, ExpiredError, InvalidInputError, RefNotFoundError
 from graveler.model import Commit
-from graveler.names import path_key
-from graveler.refs import log, merge_bases
+from graveler.refs.history import log, merge_bases
 from graveler.spark.columns import COLUMNS
 from graveler.spark.options import Request
 from graveler.spark.trees import balanced, batched, change_batch, entries_of
 
 if TYPE_CHECKING:
     from graveler.lake import Lake, Repository
-    from graveler.refs import Commits
+    from graveler.refs.commits import Commits
 
 
 class Offset(NamedTuple):

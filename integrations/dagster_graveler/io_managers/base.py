@@ -42,13 +42,13 @@ from dagster_graveler.materializations import (
 )
 from dagster_graveler.resource import GravelerResource
 from dagster_graveler.settings import NO_INPUT, Checks, check_settings
-from graveler.arguments import choice
+from graveler.base.arguments import choice
+from graveler.base.names import check_path
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import NAMES, library_named, library_of
 from graveler.frames.library import MODES, TYPE
 from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run
-from graveler.names import check_path
 
 _SHOWN = 20
 _COLUMN = "partition_expr"

@@ -6,8 +6,8 @@ from itertools import combinations
 import dagster as dg
 
 from dagster_graveler.context import partition_folder
+from graveler.base.names import check_path
 from graveler.errors import InvalidInputError
-from graveler.names import check_path
 
 Names = frozenset[str] | None
 """The names that one level of a folder's path can have; None for any."""

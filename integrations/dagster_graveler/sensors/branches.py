@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 import dagster as dg
 
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import branch_text, count, duration
-from graveler.clock import SystemClock
+from graveler.base.arguments import branch_text, count, duration
+from graveler.base.clock import SystemClock
+from graveler.base.names import check_users_branch
 from graveler.config import environment
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.lake import Repository
-from graveler.names import check_users_branch
 
 _NUMBER = "{n}"
 _IS_BRANCH = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"

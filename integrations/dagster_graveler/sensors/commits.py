@@ -11,7 +11,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 
 from dagster_graveler.context import keys_of_window, read_window
 from dagster_graveler.resource import GravelerResource
-from graveler.arguments import choice, count, instance, optional, prefix_text, text
+from graveler.base.arguments import choice, count, instance, optional, prefix_text, text
 from graveler.errors import InvalidInputError, NotFoundError, RunNotFoundError
 from graveler.ingest import ARRIVED, INGEST, HourKind, commit_hours, file_hours
 from graveler.lake import Repository

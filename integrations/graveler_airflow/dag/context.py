@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from graveler.base.names import hour_folder, hour_text
 from graveler.errors import InvalidInputError
 from graveler.lake import Origin, RunRecord, RunState
-from graveler.names import hour_folder, hour_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

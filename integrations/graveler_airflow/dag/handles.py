@@ -9,6 +9,7 @@ from typing import Self
 
 from airflow.sdk import Context
 
+from graveler.base.names import hour_folder
 from graveler.errors import (
     AlreadyExistsError,
     FencedError,
@@ -17,8 +18,7 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.lake import Run, RunHandle, RunState, Step
-from graveler.names import hour_folder
-from graveler.runs import StepHandle
+from graveler.runs.steps.environment import StepHandle
 from graveler_airflow.dag.context import (
     HANDOVER_NAME,
     run_folder,

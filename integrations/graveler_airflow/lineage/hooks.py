@@ -11,14 +11,14 @@ from typing import Any, Self, TypeVar
 
 from airflow.sdk.lineage import NoOpCollector, get_hook_lineage_collector
 
-from graveler.arguments import BranchLike, RefLike
+from graveler.base.arguments import BranchLike, RefLike
+from graveler.base.names import is_of_run
 from graveler.errors import GravelerError
 from graveler.lake import Branch, Ref, Repository
 from graveler.model import Commit
-from graveler.names import is_of_run
-from graveler.reads import Stores, View
 from graveler.reads.changes import diff_commits
-from graveler.reads.view import Observed
+from graveler.reads.stores import Stores
+from graveler.reads.view import Observed, View
 from graveler.runs.record import decode_inputs
 from graveler_airflow.lineage.naming import folder_of, without_partitions
 

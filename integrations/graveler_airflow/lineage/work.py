@@ -13,7 +13,7 @@ from graveler.gates import Verdict
 from graveler.gates.gate import Gate
 from graveler.lake import Run, RunHandle, Step
 from graveler.model import Commit
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler_airflow.lineage.naming import unpublished
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Branch
 from graveler.model import Entry
 from graveler.objects.address import AddressBook
-from graveler.reads import Stores
+from graveler.reads.stores import Stores
 from graveler_airflow.operators.base import GravelerWritingOperator
 
 

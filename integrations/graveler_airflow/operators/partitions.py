@@ -6,7 +6,7 @@ from typing import Any
 from airflow.sdk import Asset, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from graveler.arguments import choice, count
+from graveler.base.arguments import choice, count
 from graveler.errors import ExpiredError, InvalidInputError
 from graveler.ingest import ARRIVED, HourKind
 from graveler_airflow.arrivals import partitions_of

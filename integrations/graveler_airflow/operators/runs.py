@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from graveler.arguments import duration
+from graveler.base.arguments import duration
 from graveler.errors import (
     GateFailedError,
     GravelerError,

@@ -20,8 +20,8 @@ from fastapi import Depends, FastAPI, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from graveler.clock import SystemClock
-from graveler.runs import RunRecord
+from graveler.base.clock import SystemClock
+from graveler.runs.record import RunRecord
 from graveler_airflow.dag.context import way_out
 from graveler_airflow.plugin.views import commit_view, diff_view, lakes_view, runs_view
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from graveler.errors import GravelerError, InvalidInputError, RunNotFoundError
 from graveler.lake import Lake, Publish, Repository, RunState
 from graveler.model import Commit
-from graveler.runs import RunRecord
+from graveler.runs.record import RunRecord
 from graveler_airflow.hook import GravelerHook
 from graveler_common.history import Changes, changes_between, changes_of, find_commit, own_commits
 from graveler_common.lakes import open_lake

@@ -7,9 +7,9 @@ from pathlib import Path
 from rocksdict import BlockBasedOptions, DBCompressionType, Options, SstFileWriter
 
 import graveler
-from graveler.committed import RangeWriter
+from graveler.base.names import path_key
 from graveler.committed.flat import Record
-from graveler.names import path_key
+from graveler.committed.range_writer import RangeWriter
 from graveler.testing.world import link_unseen
 from graveler.values import stage_entry, staged_changes
 from tests.bench.measure import Result, progress

@@ -6,10 +6,10 @@ from operator import truediv
 from typing import Any
 
 import graveler
-from graveler.committed import StagedChange
+from graveler.base.names import path_key
+from graveler.committed.apply import StagedChange
 from graveler.lake import Branch, Repository
 from graveler.model import Entry
-from graveler.names import path_key
 from graveler.testing.world import link_unseen
 from graveler.values import stage_entry, staged_changes
 from tests.bench.measure import Result, progress

@@ -12,11 +12,14 @@ from pathlib import Path
 from statistics import median
 
 import graveler
-from graveler.committed import RangeCache, RangeStore, get, metarange
+from graveler.base.names import path_key
+from graveler.committed import metarange
+from graveler.committed.metarange import get
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
 from graveler.lake import Repository
 from graveler.model import Commit, RangeInfo
-from graveler.names import path_key
-from graveler.refs import move
+from graveler.refs.mover import move
 from graveler.testing.world import link_unseen
 from tests.bench.measure import Result, clocked, ms, progress
 from tests.bench.scale.place import Place, changed, entry_of, ranges_of

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import checks
+from graveler.base.background import Inline
 from graveler.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -13,9 +14,8 @@ from graveler.errors import (
     ObjectNotFoundError,
     ProtectedBranchError,
 )
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake.factory import connect
-from graveler.process import Inline
 from graveler.refs.commits import Expired
 from graveler.repository.dumps import restore_refs
 from graveler.repository.wholeness import Wholeness

@@ -11,8 +11,9 @@ from graveler.errors import InvalidInputError
 from graveler.ingest import Ingestion
 from graveler.lake import Repository
 from graveler.lake.places import Gates, Tags
-from graveler.repository import Branch
-from graveler.runs import Run, Runs
+from graveler.repository.branch import Branch
+from graveler.runs.run import Run
+from graveler.runs.runs import Runs
 from graveler.spark.tables import Tables
 from graveler.testing import World
 

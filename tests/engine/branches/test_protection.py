@@ -2,8 +2,8 @@
 
 import pytest
 
+from graveler.base.records import encode_json
 from graveler.errors import CorruptionError, InvalidInputError, ProtectedBranchError
-from graveler.records import encode_json
 from graveler.refs.settings import ACTIONS, USUAL
 
 

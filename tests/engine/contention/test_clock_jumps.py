@@ -6,15 +6,15 @@ from itertools import combinations, count
 
 import pytest
 
-from graveler.clock import Clock, RandomIds
-from graveler.committed import Splitting
+from graveler.base.background import Inline
+from graveler.base.clock import Clock, RandomIds
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError, NoChangesError, NotFoundError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake.factory import connect
 from graveler.model import Entry
-from graveler.process import Inline
-from graveler.refs import merge_bases
+from graveler.refs.history import merge_bases
 from graveler.refs.reflog import tag_moves
 from graveler.testing.clock import FakeClock
 from tests.harness.worlds import tree

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import graveler
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import NoChangesError
 from graveler.lake.factory import connect
-from graveler.runs import RunState
+from graveler.runs.state import RunState
 from tests.harness.worlds import tree
 
 _numbers = count(1)

@@ -18,16 +18,18 @@ from graveler.errors import (
     NotFoundError,
     RefNotFoundError,
 )
-from graveler.fsck import fsck
-from graveler.gc import GarbageCollector
+from graveler.fsck.check import fsck
+from graveler.gc.collector import GarbageCollector
 from graveler.lake import Lake
 from graveler.lake.places import Protection, Tags
 from graveler.lake.repository import Repository
 from graveler.model import Entry
-from graveler.repository import Branch
+from graveler.repository.branch import Branch
 from graveler.repository.commits import _seal
 from graveler.repository.packing import PACK_PAIR
-from graveler.runs import Run, Runs, Step
+from graveler.runs.run import Run
+from graveler.runs.runs import Runs
+from graveler.runs.steps.step import Step
 from graveler.testing.faults import ProcessDied
 from tests.harness.operations import collection, rollback, runs, undo
 from tests.harness.worlds import FAULTS, SMALL, ScriptedWorld, struck_worlds, tree

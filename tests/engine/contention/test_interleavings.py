@@ -17,7 +17,7 @@ from graveler.errors import (
     RefNotFoundError,
 )
 from graveler.model import Commit, Entry
-from graveler.refs import advance
+from graveler.refs.mover import advance
 from graveler.repository.commits import MOST_SEALED, _seal  # a commit calls it before it dies
 from graveler.values import encode_entry, record_id
 from tests.harness.worlds import SMALL, Points, ScriptedWorld, interleave, tree

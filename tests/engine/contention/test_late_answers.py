@@ -4,6 +4,8 @@ from typing import Any, cast
 
 import pytest
 
+from graveler.base.background import Inline
+from graveler.base.retries import Retrier
 from graveler.config import LakeConfig
 from graveler.errors import (
     BackendUnavailableError,
@@ -20,8 +22,6 @@ from graveler.kv.postgres import PostgresKVStore
 from graveler.kv.store import ABSENT
 from graveler.lake import Lake
 from graveler.objects.memory import MemoryStore
-from graveler.process import Inline
-from graveler.retries import Retrier
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import FaultyKVStore, Script
 from tests.harness.worlds import ScriptedWorld

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.errors import (
     AlreadyExistsError,
     ConflictError,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graveler.errors import NoChangesError
-from graveler.staging import StagingArea
+from graveler.staging.area import StagingArea
 
 
 def in_thread(work):

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import graveler
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.errors import LakeLockedError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake.factory import init
 from graveler.repository.packing import PACK_PAIR
-from graveler.runs import RunState
+from graveler.runs.state import RunState
 from tests.harness.worlds import tree
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from graveler.errors import (
     NoChangesError,
     OutcomeUnknownError,
 )
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.model import Entry
 from graveler.repository import uploads
 from graveler.testing.faults import (

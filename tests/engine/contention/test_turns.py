@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from graveler.refs import Refs
+from graveler.refs.refs import Refs
 from graveler.testing import World
 from tests.harness.threads import raced
 

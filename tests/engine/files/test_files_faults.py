@@ -8,7 +8,7 @@ import pytest
 
 import graveler
 from graveler.errors import GravelerError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.model import Transfer
 from graveler.repository import uploads
 from tests.harness.gc_lakes import check_sound, everything

@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.committed import EMPTY_METARANGE, Splitting, merge_changes, scan
 from graveler.committed.apply import apply
 from graveler.committed.diff import diff
-from graveler.committed.merge import RawConflict, merge
+from graveler.committed.merge import RawConflict, merge, merge_changes
+from graveler.committed.metarange import EMPTY_METARANGE, scan
+from graveler.committed.splitting import Splitting
 from graveler.model import Commit, Entry
 from graveler.repository.merges import find_bases
 from graveler.values import decode_entry, encode_entry, record_id

@@ -5,7 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from graveler.committed import RangeCache, RangeStore, Splitting, metarange
+from graveler.committed import metarange
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError
 from graveler.lake.repository import Repository
 from graveler.repository.packing import PACK_PAIR

@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 
 import graveler
-from graveler.committed import RangeCache, RangeStore, Splitting, metarange
+from graveler.committed import metarange
+from graveler.committed.range_cache import RangeCache
+from graveler.committed.range_store import RangeStore
+from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError, InvalidInputError, RefNotFoundError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.gates.statistics import last_touch
 from graveler.gates.verdicts import content
 from graveler.repository import packing

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graveler.committed import Splitting
+from graveler.base.globs import matches
+from graveler.committed.splitting import Splitting
 from graveler.errors import (
     GravelerError,
     InvalidInputError,
@@ -14,7 +15,6 @@ from graveler.errors import (
     ObjectNotFoundError,
     ThrottledError,
 )
-from graveler.globs import matches
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds, tree
 
 

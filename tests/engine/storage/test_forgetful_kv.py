@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 import graveler
+from graveler.base.background import Inline
 from graveler.config import LakeConfig, write_default_config
 from graveler.errors import (
     BackendUnavailableError,
@@ -18,7 +19,6 @@ from graveler.errors import (
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import KVStore
 from graveler.lake.lake import Lake
-from graveler.process import Inline
 from graveler.repository.witness.marker import MARKER, read_marker
 from graveler.repository.witness.witness import WitnessedKVStore
 from graveler.testing.clock import FakeClock, SequenceIds

@@ -5,6 +5,8 @@ from itertools import count
 
 import pytest
 
+from graveler.base.background import Inline
+from graveler.base.names import path_key
 from graveler.committed.range_cache import RangeCache
 from graveler.committed.range_store import RangeStore
 from graveler.committed.table import TableKind, table_properties
@@ -17,13 +19,11 @@ from graveler.errors import (
     NotFoundError,
     OlderFormatError,
 )
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.model import Entry, RangeInfo
-from graveler.names import path_key
 from graveler.objects.local import LocalStore
-from graveler.process import Inline
 from graveler.sstable.writer import TableWriter
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.values import encode_entry, range_id, record_id, stage_entry

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 import graveler
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.errors import (
     GravelerError,
@@ -15,7 +16,6 @@ from graveler.errors import (
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.objects.memory import MemoryStore
-from graveler.process import Inline
 from graveler.repository.witness.marker import MARKER, read_marker
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.commands import cli  # noqa: F401 - a fixture

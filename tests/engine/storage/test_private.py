@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import graveler
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.config import write_default_config
 from graveler.errors import InvalidInputError
 from tests.harness.gc_lakes import NOW

@@ -2,7 +2,7 @@
 
 import os
 
-from graveler.process import OneThread
+from graveler.base.background import OneThread
 
 background = OneThread()
 background.run(lambda: None)

@@ -6,8 +6,8 @@ import signal
 import sys
 import threading
 
-from graveler import process
-from graveler.clock import SystemClock
+from graveler.base import forks
+from graveler.base.clock import SystemClock
 
 
 class Watcher:
@@ -22,7 +22,7 @@ def interrupt(*_):
 
 
 def call(passed):
-    with process.held_off:
+    with forks.held_off:
         passed.append(True)
 
 
@@ -50,7 +50,7 @@ watcher = Watcher()
 memory = bytearray(100 << 20)  # makes a fork slower
 lost: list[BaseException | None] = []
 draw = random.Random(7)
-process.watch(watcher)
+forks.watch(watcher)
 sys.unraisablehook = lambda hook: lost.append(hook.exc_value)
 signal.signal(signal.SIGALRM, interrupt)
 rounds = 0

@@ -2,7 +2,7 @@
 
 import atexit
 
-from graveler.process import OneThread
+from graveler.base.background import OneThread
 
 background = OneThread()
 background.run(lambda: print("early"))

@@ -6,11 +6,11 @@ from itertools import count
 import pytest
 
 from graveler.errors import CorruptionError, ExpiredError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.gc.marks import Kind
 from graveler.reads import view
 from graveler.repository.commits import _seal
-from graveler.runs import RunState
+from graveler.runs.state import RunState
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.gc_lakes import (
     check_sound,

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from graveler.gc import MarkState
+from graveler.gc.marks import MarkState
 from tests.harness.gc_lakes import NOW, check_sound, commit, keys, pass_days
 from tests.harness.operations.collection import mark, marked, start, sweep, undelete
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds

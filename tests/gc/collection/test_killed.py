@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import graveler
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from tests.harness.gc_lakes import NOW, check_sound, keys
 
 ROOT = Path(__file__).resolve().parents[3]

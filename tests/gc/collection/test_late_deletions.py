@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.errors import BackendUnavailableError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake.factory import connect
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.s3_server import Fault, moto_s3
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from graveler.base.background import Inline
 from graveler.config import LakeConfig, program_environment
 from graveler.kv.sqlite import SQLiteKVStore
 from graveler.lake.lake import Lake
 from graveler.model import Entry
 from graveler.objects.local import LocalStore
 from graveler.objects.store import ObjectInfo
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.world import link_unseen
 from tests.harness.gc_lakes import NOW

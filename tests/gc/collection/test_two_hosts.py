@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from graveler.config import LakeConfig
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake.factory import connect
 
 NOW = timedelta(0)

@@ -9,9 +9,8 @@ from graveler.errors import (
     ExpiredError,
     StateError,
 )
-from graveler.fsck import fsck
-from graveler.gc import MarkState
-from graveler.gc.marks import Kind
+from graveler.fsck.check import fsck
+from graveler.gc.marks import Kind, MarkState
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.testing.world import link_unseen

@@ -6,11 +6,12 @@ from random import Random
 
 import pytest
 
-from graveler.committed import LEVELS
+from graveler.committed.bases import LEVELS
 from graveler.gc.reachability.graph import CommitGraph
 from graveler.kv.memory import MemoryKVStore
 from graveler.model import Commit
-from graveler.refs import Commits, Refs
+from graveler.refs.commits import Commits
+from graveler.refs.refs import Refs
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.gc_lakes import commit
 from tests.harness.worlds import ScriptedWorld

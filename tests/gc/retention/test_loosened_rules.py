@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import ExpiredError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from tests.harness.gc_lakes import check_sound, collect, commit, keys, pass_days
 
 

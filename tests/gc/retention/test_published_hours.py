@@ -4,7 +4,7 @@ import pytest
 
 import graveler
 from graveler.errors import ExpiredError, GateFailedError
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.gc.marks import Kind
 from tests.harness.gc_lakes import NOW, check_sound, collect, keys, made_key
 from tests.harness.worlds import ScriptedWorld

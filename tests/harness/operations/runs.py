@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from graveler.gates import gate
-from graveler.runs import RunHandle
+from graveler.runs.record import RunHandle
 
 KEY = "hourly 05"
 OLD = {"settled": "0"}

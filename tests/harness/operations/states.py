@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
-from graveler.runs import RunState
 from graveler.runs.lifecycle import settle_publish
+from graveler.runs.state import RunState
 from graveler.testing.faults import ProcessDied, dies
 
 KEY = "hourly 05"

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pymysql
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 
 _numbers = count(1)
 _PROGRAMS = ("mariadbd", "mysqld")

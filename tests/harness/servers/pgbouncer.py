@@ -13,7 +13,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 
 PORT = 6432
 

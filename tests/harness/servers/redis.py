@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.config import environment
 from tests.harness.wires import free_port
 

@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 import pyspark
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.config import program_environment
 from graveler.spark.java import find_java
 from tests.harness.wires import free_port

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from graveler.errors import MissingDependencyError
-from graveler.kv import open_kv
+from graveler.kv.registry import open_kv
 
 modules: dict[str, Any] = sys.modules
 modules[sys.argv[2]] = None

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from graveler.base.background import batches
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, MAX_KEYS, MAX_VALUE_BYTES, PRESENT, KVStore
-from graveler.process import batches
 from tests.kv.suite.tools import (
     BAD_KEYS,
     BAD_PARTITIONS,

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import graveler
-from graveler.committed import Splitting
 from graveler.committed.metarange import read
+from graveler.committed.splitting import Splitting
 from graveler.spark import session
 from tests.harness.servers.spark import SETTINGS, spark_cluster
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import graveler
-from graveler.runs import RunState
+from graveler.runs.state import RunState
 from graveler.spark.java import find_java
 from tests.harness.servers.spark import connect_server, write_settings
 from tests.harness.wires import free_port

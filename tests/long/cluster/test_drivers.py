@@ -12,8 +12,8 @@ import pytest
 
 from graveler import spark as gs
 from graveler.config import program_environment
-from graveler.fsck import fsck
-from graveler.runs import RunState
+from graveler.fsck.check import fsck
+from graveler.runs.state import RunState
 from tests.harness.gc_lakes import collect, keys, needed
 from tests.harness.servers.spark import ROOT, wait_until
 from tests.long.cluster.waiting import mark_in, tables_of

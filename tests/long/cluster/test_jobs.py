@@ -6,7 +6,7 @@ import pytest
 
 import graveler
 from graveler import spark as gs
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.testing.world import link_unseen
 from tests.harness.gc_lakes import keys, needed
 

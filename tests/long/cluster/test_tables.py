@@ -6,7 +6,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from graveler import spark as gs
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from tests.harness.gc_lakes import collect, keys, needed
 from tests.harness.servers.spark import wait_until
 from tests.long.cluster.holding import ROWS, held

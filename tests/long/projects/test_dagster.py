@@ -9,7 +9,7 @@ import pytest
 
 import graveler.frames
 from dagster_graveler.resource import forget_runs
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.lake.shared import close_lakes
 from tests.long.projects import plain_trams
 from tests.real.dagster.daemon import daemon_of

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 import graveler.spark as gs
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.errors import InvalidInputError
 
 LIMIT = "spark.sql.execution.arrow.maxRecordsPerBatch"

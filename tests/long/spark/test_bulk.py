@@ -8,8 +8,8 @@ from pyspark.sql import functions as f
 
 import graveler
 from graveler import spark as gspark
-from graveler.committed import Splitting
 from graveler.committed.metarange import read
+from graveler.committed.splitting import Splitting
 from graveler.errors import (
     InvalidInputError,
     NoChangesError,

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from graveler import spark as gspark
-from graveler.committed import Splitting
 from graveler.committed.metarange import read
+from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError, StateError
 from tests.harness.gc_lakes import check_sound
 

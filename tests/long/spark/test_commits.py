@@ -4,7 +4,7 @@ import pytest
 
 import graveler
 from graveler import spark as gs
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.errors import NoChangesError
 from graveler.testing.world import link_unseen
 

@@ -7,7 +7,7 @@ from pyspark.errors import AnalysisException, PythonException
 
 import graveler
 import graveler.spark as gs
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.errors import InvalidInputError
 from graveler.spark.ports import is_remote
 

@@ -2,7 +2,7 @@
 
 import graveler
 from graveler import spark as gs
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.testing.world import link_unseen
 
 SPLITTING = Splitting("hash", max_bytes=3_000, raggedness=5, hard=4)

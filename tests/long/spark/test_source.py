@@ -22,7 +22,7 @@ from pyspark.sql.udtf import AnalyzeArgument
 import graveler
 import graveler.spark
 import pyspark_graveler
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError, InvalidInputError, RefNotFoundError
 from graveler.spark.columns import COLUMNS
 from graveler.spark.functions import Place, plan_listing, plan_trees, read_trees

@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 
-from graveler.objects import open_store
+from graveler.objects.registry import open_store
 from graveler.objects.s3 import S3Store
 
 store = open_store(sys.argv[1], json.loads(sys.argv[2]))

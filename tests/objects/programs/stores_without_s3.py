@@ -2,7 +2,7 @@
 
 import sys
 
-from graveler.objects import open_store
+from graveler.objects.registry import open_store
 
 open_store("mem://x")
 open_store(sys.argv[1])

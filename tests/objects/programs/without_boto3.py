@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from graveler.errors import MissingDependencyError
-from graveler.objects import open_store
+from graveler.objects.registry import open_store
 
 modules: dict[str, Any] = sys.modules
 modules["boto3"] = modules["botocore"] = None

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.config import environment
 
 ROOT = Path(__file__).resolve().parents[3]

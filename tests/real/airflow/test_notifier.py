@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import GateFailedError
-from graveler.runs import Origin, RunState
+from graveler.runs.provenance import Origin
+from graveler.runs.state import RunState
 from tests.real.airflow.home import AIRFLOW
 
 

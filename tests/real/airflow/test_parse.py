@@ -68,7 +68,7 @@ def test_airflow_finds_the_provider_and_all_it_names(home):
     assert shown == {
         "loaded": [  # the description loads neither Airflow nor the engine
             "graveler",
-            "graveler.exports",
+            "graveler.base.exports",
             "graveler_airflow",
             "graveler_airflow.get_provider_info",
             "graveler_common",

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from graveler.demo.flights import land, load_flights
-from graveler.runs import RunState
+from graveler.runs.state import RunState
 
 pytestmark = [pytest.mark.slow, pytest.mark.service("airflow")]
 ONCE = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import PreconditionFailedError, RunNotFoundError
 from graveler.lake import Repository, RunRecord, RunState
 from tests.real.chaos.faults import write_plan

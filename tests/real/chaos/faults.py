@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.config import environment
 from graveler.errors import GravelerError
 from graveler.kv.drivers import Driver

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.lake import Repository, RunRecord, RunState
 from graveler.model import Commit
-from graveler.reads import Ref
+from graveler.reads.view import Ref
 from tests.model.versions import Version
 from tests.real.chaos.hours import (
     GARBAGE,

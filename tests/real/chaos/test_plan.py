@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from tests.real.chaos.faults import Fault, FaultInjector, read_plan, write_plan
 from tests.real.chaos.plan import AIRFLOW, DAGSTER, DISASTERS, STARTS, each_kind, some
 

@@ -22,7 +22,7 @@ from dagster._daemon.backfill import execute_backfill_iteration
 from dagster._daemon.sensor import execute_sensor_iteration
 from dagster._utils.hosted_user_process import recon_job_from_origin
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 
 _MOST_ITERATIONS = 20
 

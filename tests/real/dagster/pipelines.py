@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from dagster_graveler import GravelerIOManager, GravelerResource, graveler_definitions
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.config import environment
 from graveler.errors import FencedError
 from graveler.gates import gate

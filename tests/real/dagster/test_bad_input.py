@@ -15,7 +15,7 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.lake.shared import close_lakes
-from graveler.refs import remove
+from graveler.refs.mover import remove
 
 parts = dg.StaticPartitionsDefinition(["x", "hour é 05:00 / ~^@ \N{SNOWMAN}"])
 

@@ -16,7 +16,7 @@ from dagster_graveler import (
     build_publish_asset,
     graveler_definitions,
 )
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import FencedError
 from graveler.gates import gate
 from tests.real.dagster.endings import ended

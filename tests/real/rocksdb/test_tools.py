@@ -5,7 +5,7 @@ import rocksdict
 
 import graveler
 from graveler.committed.table import TableKind
-from graveler.sstable import TableReader
+from graveler.sstable.reader import TableReader
 from graveler.sstable.writer import COMPRESSIONS
 from tests.harness.rocksdb_tools import linked_tables
 from tests.harness.worlds import SMALL

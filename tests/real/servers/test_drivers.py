@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler.kv import KVStore, open_kv
+from graveler.kv.registry import open_kv
+from graveler.kv.store import KVStore
 from tests.kv.suite import KVStoreSuite
 
 

@@ -15,12 +15,12 @@ from unittest.mock import patch
 
 import pytest
 
-from graveler.committed import Splitting
+from graveler.base.background import Inline
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError
 from graveler.lake.factory import connect
 from graveler.model import Entry, Prefix
-from graveler.process import Inline
 from graveler.repository import writes
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.world import link_unseen
@@ -189,7 +189,7 @@ def told(lake, clock, seed, splitting):
 @pytest.fixture(autouse=True)
 def _one_clock(monkeypatch):
     """Let commits on S3 have the time of the machine, too, which is years behind here."""
-    monkeypatch.setattr("graveler.clock._WRONG", timedelta(days=36_500))
+    monkeypatch.setattr("graveler.base.clock._WRONG", timedelta(days=36_500))
 
 
 def lake_at(config):

@@ -6,7 +6,7 @@ import pymysql
 import pytest
 from sqlalchemy import make_url, text
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, make_url, text
 from sqlalchemy.exc import DisconnectionError, StatementError
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,

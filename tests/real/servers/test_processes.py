@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from graveler.errors import LakeLockedError
-from graveler.kv import open_kv
+from graveler.kv.registry import open_kv
 from tests.harness.workers import StartWorker
 
 PROCESSES = 4

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 
 import graveler
 import graveler.spark as gs
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.config import load_config
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.objects.registry import open_store

@@ -33,18 +33,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import graveler
-from graveler.clock import RandomIds, SystemClock
+from graveler.base.background import Inline
+from graveler.base.clock import RandomIds, SystemClock
 from graveler.config import load_config
 from graveler.errors import (
     MergeConflictError,
     PreconditionFailedError,
     RunStateError,
 )
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.ingest import HourState
 from graveler.kv.registry import open_kv
 from graveler.lake.lake import Lake
-from graveler.process import Inline
 from graveler.testing.faults import FaultyObjectStore, Script
 from tests.harness.accounts import check_history
 from tests.harness.judges import no_bad_file

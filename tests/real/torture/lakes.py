@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from graveler.clock import RandomIds, SystemClock
-from graveler.committed import Splitting
+from graveler.base.background import Background, Inline, OneThread
+from graveler.base.clock import RandomIds, SystemClock
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.kv.registry import open_kv
 from graveler.kv.store import KVStore
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
 from graveler.objects.store import ObjectStore
-from graveler.process import Background, Inline, OneThread
 from tests.real.torture.operations import POOL, pool_entry
 
 

@@ -9,8 +9,8 @@ from threading import Timer
 from typing import Any
 
 from graveler.errors import GravelerError, NoChangesError
-from graveler.fsck import fsck
-from graveler.gc import MarkState
+from graveler.fsck.check import fsck
+from graveler.gc.marks import MarkState
 from graveler.lake.repository import Repository
 from graveler.model import ChangeKind
 from tests.real.torture.expected import Line, State, after

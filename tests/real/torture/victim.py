@@ -23,7 +23,7 @@ from graveler.errors import (
     RefNotFoundError,
     StateError,
 )
-from graveler.gc import MarkState
+from graveler.gc.marks import MarkState
 from graveler.testing.faults import FaultyObjectStore
 from tests.real.torture.kill_points import (
     ForgetfulKVStore,

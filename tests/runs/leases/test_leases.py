@@ -8,7 +8,7 @@ import pytest
 import graveler
 from graveler.errors import BackendUnavailableError, FencedError, InvalidInputError
 from graveler.model import Entry
-from graveler.runs import LEASE
+from graveler.runs.record import LEASE
 from graveler.testing.faults import unavailable
 from tests.harness.worlds import ScriptedWorld
 

@@ -9,7 +9,9 @@ import pytest
 
 from graveler.errors import CorruptionError, FencedError, GravelerError, InvalidInputError
 from graveler.gates import gate
-from graveler.runs import LEASE, Run, RunState
+from graveler.runs.record import LEASE
+from graveler.runs.run import Run
+from graveler.runs.state import RunState
 from graveler.testing.clock import FakeClock
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, tree

@@ -4,7 +4,7 @@ import pytest
 
 from graveler import checks, gate
 from graveler.errors import GateFailedError
-from graveler.runs import RunState
+from graveler.runs.state import RunState
 from tests.harness.operations.rollback import KEY, publish
 
 HOUR = {"hour": "2013-01-01T05:00Z"}

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.errors import CorruptionError
-from graveler.runs import Input
 from graveler.runs.attempt import Reads
-from graveler.runs.record import decode_inputs, encode_inputs, folded
+from graveler.runs.record import Input, decode_inputs, encode_inputs, folded
 from graveler.testing.faults import unavailable
 from tests.harness.worlds import ScriptedWorld
 

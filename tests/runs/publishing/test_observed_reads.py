@@ -2,8 +2,8 @@
 
 import pytest
 
-from graveler.reads import View
-from graveler.repository import Branch
+from graveler.reads.view import View
+from graveler.repository.branch import Branch
 from graveler.runs.attempt import Reads, RunView, SourceBranch
 
 READING = {

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import graveler
-from graveler.committed import Splitting
+from graveler.committed.splitting import Splitting
 from graveler.errors import BackendUnavailableError
 from graveler.repository import packing
 from graveler.repository.packing import PACK_PAIR

@@ -3,7 +3,8 @@
 import pytest
 
 from graveler.errors import GateFailedError, NoChangesError, RunStateError
-from graveler.runs import Publish, RunRecord, RunState
+from graveler.runs.record import RunRecord
+from graveler.runs.state import Publish, RunState
 from tests.harness.operations.rollback import KEY, publish
 from tests.harness.operations.states import publishing
 from tests.harness.worlds import ScriptedWorld

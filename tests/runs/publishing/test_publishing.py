@@ -12,7 +12,8 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.gates import gate
-from graveler.runs import RunHandle, RunState
+from graveler.runs.record import RunHandle
+from graveler.runs.state import RunState
 from tests.harness.worlds import interleave
 from tests.harness.worlds import tree as tree_of
 

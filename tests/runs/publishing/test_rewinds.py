@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import MergeConflictError
-from graveler.runs import RunState
+from graveler.runs.state import RunState
 from tests.harness.operations.rollback import KEY, publish
 
 

@@ -13,9 +13,10 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.publishing import tables
-from graveler.refs import outside
-from graveler.runs import RunHandle, RunState
+from graveler.refs.history import outside
 from graveler.runs import rollback as readers
+from graveler.runs.record import RunHandle
+from graveler.runs.state import RunState
 from graveler.testing.faults import ProcessDied
 from tests.harness.operations.rollback import KEY, done, publish, take_back
 from tests.harness.worlds import FAULTS, interleave, struck_worlds

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from graveler.base.background import Inline
 from graveler.config import load_config, write_default_config
 from graveler.errors import MergeConflictError, SchemaChangedError
 from graveler.lake.factory import connect
-from graveler.process import Inline
 from graveler.reads.schemas import OVERWRITES, PARTITIONS, SCHEMA, WHOLE, fits
-from graveler.runs import RunState
+from graveler.runs.state import RunState
 from tests.harness.statements import observe
 
 

@@ -4,7 +4,9 @@ import pytest
 
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import gate
-from graveler.runs import Input, Origin, RunState
+from graveler.runs.provenance import Origin
+from graveler.runs.record import Input
+from graveler.runs.state import RunState
 
 KEY = "hourly 05"
 AIRFLOW = Origin(

@@ -8,7 +8,8 @@ import pytest
 import graveler
 from graveler.errors import FencedError, GateFailedError, InvalidInputError
 from graveler.gates import gate
-from graveler.runs import RunState, branch, opener, publishing
+from graveler.runs import branch, opener, publishing
+from graveler.runs.state import RunState
 
 KEY = "dagster hourly 2013-01-01-05:00"
 

@@ -9,7 +9,7 @@ import pytest
 import graveler
 from graveler.config import environment, program_environment
 from graveler.errors import FencedError, InvalidInputError, RunStateError
-from graveler.runs import StepEnvironment, StepHandle
+from graveler.runs.steps.environment import StepEnvironment, StepHandle
 
 
 @pytest.fixture

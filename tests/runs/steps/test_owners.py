@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import AlreadyExistsError
-from graveler.runs import StepEnvironment, StepHandle
+from graveler.runs.steps.environment import StepEnvironment, StepHandle
 
 KEY = "hourly 2013-01-01T05:00"
 

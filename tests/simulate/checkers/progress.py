@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from graveler.staging import HOLD
+from graveler.staging.area import HOLD
 from tests.simulate.evidence import Evidence
 from tests.simulate.history import Operation, precedes
 

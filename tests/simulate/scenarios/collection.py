@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Any, NoReturn
 from unittest.mock import patch
 
-from graveler.gc import MarkState
 from graveler.gc.files import FileRecords, FileState
+from graveler.gc.marks import MarkState
 from graveler.gc.sweep import Sweep
 from graveler.lake.repository import Repository
 from graveler.model import Entry

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from graveler.base.names import run_branch
 from graveler.lake.repository import Repository
-from graveler.names import run_branch
 from tests.simulate.checkers import EVERYWHERE
 from tests.simulate.checkers.progress import only_expected_errors
 from tests.simulate.evidence import Evidence

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.errors import (
     ConflictError,
@@ -25,10 +26,9 @@ from graveler.errors import (
     NoChangesError,
     NotFoundError,
 )
-from graveler.fsck import fsck
+from graveler.fsck.check import fsck
 from graveler.kv.memory import MemoryKVStore
 from graveler.lake.lake import Lake
-from graveler.process import Inline
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.merge_model import MergeModel
 from tests.harness.worlds import SMALL

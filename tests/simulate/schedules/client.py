@@ -9,7 +9,8 @@ from graveler.lake.repository import Repository
 from graveler.model import Entry
 from graveler.publishing.landing import CommitSpec
 from graveler.refs.branches import decode_branch
-from graveler.repository import Branch, patches
+from graveler.repository import patches
+from graveler.repository.branch import Branch
 from graveler.testing.faults import ProcessDied
 from graveler.testing.world import link_unseen
 from graveler.values import TOMBSTONE, stage_entry

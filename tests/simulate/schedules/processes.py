@@ -10,7 +10,7 @@ from threading import get_ident
 
 from greenlet import getcurrent, greenlet
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
 from graveler.testing.faults import ProcessDied
 from tests.simulate.history import History, Operation
 from tests.simulate.scenarios.shared import Access, Call, Shared

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from graveler.committed import Splitting
+from graveler.base.background import Inline
+from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.kv.store import KVStore
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
 from graveler.objects.store import ObjectStore
-from graveler.process import Inline
 from tests.simulate.history import History
 from tests.simulate.scenarios.shared import Shared
 from tests.simulate.schedules.ports import SimulatedKV, SimulatedObjects

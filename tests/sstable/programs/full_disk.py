@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from graveler.errors import StorageFullError
-from graveler.sstable import TableWriter
+from graveler.sstable.writer import TableWriter
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))

@@ -14,7 +14,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, dag, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler_airflow import TaskStep, graveler_run
 
 MARKS = "{{ var.value.marks }}"

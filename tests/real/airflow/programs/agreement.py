@@ -15,7 +15,7 @@ from unittest.mock import patch
 from airflow.sdk.exceptions import AirflowSkipException
 
 import graveler
-from graveler.runs import StepHandle
+from graveler.runs.steps.environment import StepHandle
 from graveler_airflow import (
     GravelerDeleteOperator,
 )
@@ -174,7 +174,7 @@ with graveler.open(folder, create=True) as lake:
     d = play("others")
     d.open()
     d.write("first", "a")
-    run = d.repo.runs.attach(graveler.runs.RunHandle.from_json(d.handle["graveler.run"]))
+    run = d.repo.runs.attach(graveler.RunHandle.from_json(d.handle["graveler.run"]))
     with run.step("of a script") as step:
         step.put("script", b"x")
     d.close()

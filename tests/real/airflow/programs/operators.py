@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 import graveler
 from graveler.errors import BackendUnavailableError, ThrottledError
-from graveler.refs import remove
+from graveler.refs.mover import remove
 from graveler_airflow import (
     GravelerCloseRunOperator,
     GravelerGateOperator,

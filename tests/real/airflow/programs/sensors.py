@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipExcept
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import InvalidInputError
 from graveler.lake import Repository
 from graveler_airflow import (

@@ -14,7 +14,7 @@ from airflow.serialization.decoders import smart_decode_trigger_kwargs
 from airflow.serialization.encoders import encode_trigger
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import InvalidInputError
 from graveler.lake import Lake, Repository
 from graveler_airflow import arrivals, triggers

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from tests.real.chaos.driving import AGAIN, RENEW, UP_AGAIN, Chaos, Row
 from tests.real.chaos.orchestrators.airflow_home import EXECUTORS, Airflow, make_home
 from tests.real.chaos.orchestrators.airflow_shown import compare

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.testing.s3_server import S3Server, moto_s3
 from graveler_common.settings import settings_location
 from tests.harness.servers.postgres import postgres_server, schema, socket_of

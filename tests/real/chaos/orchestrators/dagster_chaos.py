@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.lake import RunState
 from tests.real.chaos.driving import AGAIN, RENEW, UP_AGAIN, Chaos, Row
 from tests.real.chaos.hours import SPLIT_FIRST, is_digest

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from tests.real.chaos.processes.reaper import descendants
 
 

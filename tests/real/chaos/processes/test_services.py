@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from tests.real.chaos.processes.services import Services
 
 LASTING = [sys.executable, "-c", "import time; time.sleep(600)"]

@@ -14,10 +14,10 @@ from time import monotonic
 from typing import Any
 
 import graveler
-from graveler.clock import SystemClock
+from graveler.base.clock import SystemClock
 from graveler.errors import GravelerError
 from graveler.lake import Repository, RunHandle
-from graveler.repository import Branch
+from graveler.repository.branch import Branch
 from tests.real.chaos.faults import say
 from tests.real.chaos.hours import GARBAGE
 

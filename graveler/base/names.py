@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import PurePath
 
-from graveler.arguments import pairs as read_pairs
-from graveler.arguments import path_text, plain_prefix
+from graveler.base.arguments import pairs as read_pairs
+from graveler.base.arguments import path_text, plain_prefix
 from graveler.errors import InvalidInputError
 from graveler.model import PATH_BYTES, REF_CHARACTERS
 

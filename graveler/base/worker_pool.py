@@ -22,14 +22,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from graveler.base.forks import watch
 from graveler.errors import BackendUnavailableError, InternalError
-from graveler.process import watch
 
 _AHEAD = 2
 """The number of requests of one process: the next one is ready when it has done the first."""
 _LONGEST = 1 << 17
 _PATH = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-_PROGRAM = "from graveler.processes import serve; serve(sys.argv[2], int(sys.argv[3]))"
+_PROGRAM = "from graveler.base.worker_pool import serve; serve(sys.argv[2], int(sys.argv[3]))"
 _INTERPRETERS = ("python", "pypy")
 
 

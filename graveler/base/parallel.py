@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Generic, TypeVar
 
-from graveler.arguments import count
+from graveler.base.arguments import count
+from graveler.base.background import Threads
 from graveler.errors import InvalidInputError
-from graveler.process import Threads
 
 BUDGET = 256 << 20
 """The maximum cost of all pending work, in bytes of memory: 256 MiB."""

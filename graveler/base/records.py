@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, TypeVar
 
-from graveler.clock import from_unix_us, unix_us
+from graveler.base.clock import from_unix_us, unix_us
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
 from graveler.model import LONGEST_DURATION, TIMES, Move
 

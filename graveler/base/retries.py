@@ -12,9 +12,9 @@ from threading import local
 from time import monotonic
 from typing import TypeVar
 
-from graveler.clock import Clock, IdSource
+from graveler.base.clock import Clock, IdSource
+from graveler.base.telemetry import RACES, RETRIES, report
 from graveler.errors import BackendUnavailableError, ThrottledError
-from graveler.telemetry import RACES, RETRIES, report
 
 NO_PROGRESS_S = 30.0
 """Seconds without progress after which a call ends, unless `[limits]` sets another value."""
@@ -27,7 +27,7 @@ _FIRST_WAIT_S = 0.001
 _LONGEST_WAIT_S = 0.1
 _MOST_DOUBLINGS = 30
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("graveler.retries")  # its name in the guide
 T = TypeVar("T")
 
 

@@ -1,0 +1,1 @@
+"""What every room uses: clock, forks, threads, retries, stored JSON, arguments, telemetry."""
