@@ -27,6 +27,7 @@ try:
     from sqlalchemy.exc import DBAPIError, DisconnectionError
 
     from graveler.kv.dialect import Dialect, Failure, Statements, statements
+    from graveler.kv.queues import PARTITION as TURNS
     from graveler.kv.sql import SQLKVStore
 except ImportError as error:
     raise MissingDependencyError(
@@ -38,9 +39,11 @@ except ImportError as error:
 # another session. PostgreSQL keeps a derived table with functions that have effects.
 _SETTINGS = "(SELECT set_config('lock_timeout', '{lock:.0f}ms', true){waiting}) AS setting"
 # Overrides the settings of the database and the role: a commit is acknowledged once it is on disk.
+# A queue of turns may be lost in a crash, which ends those that wait in it, too.
 _WAITING = (
-    ", set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
-    " WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, true)"
+    f", set_config('synchronous_commit', CASE WHEN :partition = '{TURNS}' THEN 'off'"
+    " WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'"
+    " ELSE 'on' END, true)"
 )
 _SESSION = "SELECT pg_backend_pid()"
 # A write sets the time that it waits for a row. It waits for the table before, for which only the

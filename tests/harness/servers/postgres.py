@@ -96,13 +96,14 @@ def for_libpq(url: str) -> str:
 @contextmanager
 def noted_waits(url: str) -> Iterator[Callable[[], list[Any]]]:
     """Note how the writes to the table wait for the disk; yield a function that returns each
-    kind of write with each of its settings.
+    kind of write with each of its settings. Those of the queues of turns are apart: "turn".
     """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "CREATE TABLE waits (kind text, wait text);"
             " CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO waits"
-            " VALUES (TG_OP, current_setting('synchronous_commit')); RETURN NULL; END $$;"
+            " VALUES (CASE coalesce(NEW.partition, OLD.partition) WHEN 'turns' THEN 'turn' ELSE TG_OP END,"
+            " current_setting('synchronous_commit')); RETURN NULL; END $$;"
             " CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON graveler_kv"
             " FOR EACH ROW EXECUTE FUNCTION note()"
         )

@@ -79,7 +79,10 @@ def test_each_write_waits_for_the_disk(
     try:
         with PostgresKVStore(_url(server) + query) as store, noted_waits(_url(server)) as waits:
             every_write(store)
-            assert waits() == [(kind, holds) for kind in ("DELETE", "INSERT", "UPDATE")]
+            with store.turn("main", 10):
+                pass
+            written = [(kind, holds) for kind in ("DELETE", "INSERT", "UPDATE")]
+            assert waits() == [*written, ("turn", "off")]
             with store._engine.connect() as connection:
                 setting = connection.execute(text("SHOW synchronous_commit")).scalar_one()
             assert setting == configured  # the session has what it had
