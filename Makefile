@@ -23,7 +23,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: prose house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
+.PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
 .PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-lowest
 .PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
 
@@ -116,7 +116,7 @@ fuzz: $(READY) ## damaged input into every decoder, MINUTES=10; random files int
 	$(BIN)/python -m tests.gates.oracle 10000
 	$(BIN)/python -m tests.fuzz $(MINUTES) $(SEED) $(ARGS)
 
-check: lint types floors prose ## lint, format, types, imports between packages, banned turns
+check: lint types floors prose sizes ## lint, format, types, imports between packages, banned turns, sizes
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -130,6 +130,9 @@ floors: $(READY)
 
 prose: $(READY)
 	$(BIN)/python -m tests.house.turns
+
+sizes: $(READY)
+	$(BIN)/python -m pytest -q tests/house/test_sizes.py
 
 house: $(READY) ## the size of the product, and what a put, a join, a publish and a run touch
 	$(BIN)/python -m tests.house $(ARGS)
@@ -168,7 +171,8 @@ chaos-dagster: $(READY) ## the same with Dagster, HOURS=100: about 40 minutes on
 	$(if $(SEED),,$(BIN)/python -m tests.real.chaos dagster --matrix --page $(PAGE))
 	$(BIN)/python -m tests.real.chaos dagster $(or $(HOURS),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-reference: $(READY) ## docs/reference/airflow.md, from the docstrings
+reference: $(READY) ## docs/reference: api.md and airflow.md, from the docstrings
+	$(BIN)/python -m tests.docs.reference > docs/reference/api.md
 	$(BIN)/python tests/real/airflow/programs/reference.py > docs/reference/airflow.md
 
 newcomer: $(READY) ## follow the guides of Airflow and Dagster word for word, in fresh environments; ARGS=airflow

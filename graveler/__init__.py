@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from graveler.repository.merges import MergeResult as MergeResult
     from graveler.repository.preview import MergePreview as MergePreview
     from graveler.runs.provenance import Origin as Origin
-    from graveler.runs.publishing import PublishResult as PublishResult
+    from graveler.runs.publication import PublishResult as PublishResult
     from graveler.runs.record import RunHandle as RunHandle
     from graveler.runs.record import RunRecord as RunRecord
     from graveler.runs.run import Run as Run

@@ -33,28 +33,12 @@ Staged write::
     bytes   record id, 32                 (not of a tombstone)
     bytes   value record                  (not of a tombstone)
 
-The record id is computed when a write is staged, so that a commit of a million entries
-hashes only their ids. All ids are SHA-256:
-
-================  ==============================================================
-content identity  h over size, content type, user metadata, and the checksum if graveler
-                  computed it, else the address and its version
-record id         h( h(key) ‖ h(value record) )
-range id          h( record id₁ ‖ … ‖ record idₙ )
-total             record id₁ + … + record idₙ, big-endian numbers, modulo 2²⁵⁶ - 1
-digest            h over key₁, value record₁, …, then their lengths, then the number of records
-metarange id      the same over its ranges: key = last key, value record = the range's
-commit id         h over committer, message, metarange, time, metadata, parents
-================  ==============================================================
-
-The content identity decides diffs, merges and conflicts. Equal files that are written on two
-branches are equal, even with other addresses and times. The record id covers every byte of the
-value record, including address and time. All other ids are made from record ids, so an id never
-names two sets of addresses.
-
-The fields are framed (type byte, 8-byte big-endian length, bytes), so that no two
-different inputs give the same bytes to the hash. ``docs/formats/identity.md`` has the
-table with a worked example.
+The record id is computed when a write is staged, so that a commit of a million entries hashes only
+their ids. It covers every byte of the value record, including address and time. All other ids are
+made from record ids, so an id never names two sets of addresses. The content identity decides
+diffs, merges and conflicts: equal files that are written on two branches are equal. Ids are SHA-256
+of framed fields (type byte, 8-byte big-endian length, bytes), so that no two different inputs give
+the same bytes to the hash. ``docs/formats/identity.md`` has examples.
 """
 
 import gc
@@ -68,7 +52,7 @@ from struct import Struct
 from typing import Any, NamedTuple, TypeVar, overload
 
 from graveler.base.clock import unix_us
-from graveler.base.records import Fields, decode_plain, encode_json
+from graveler.base.records import MOMENT, PAIRS, decode_plain, encode_json
 from graveler.errors import CorruptionError, NewerFormatError
 from graveler.model import ENTRY_BYTES, RANGE_KEY_BYTES, Entry, RangeInfo
 
@@ -98,26 +82,22 @@ _TOTAL = (1 << 256) - 1
 _PIECE = 256
 _AT_ONCE = 1_024
 _T = TypeVar("_T")
-_TEXT = b"t"
-_NUMBER = b"n"
-_PAIRS = b"p"
-_LIST = b"l"
 
 
 def framed_text(value: str) -> bytes:
     """Return text as a field of a hash: ``t``, length, UTF-8."""
     raw = value.encode("utf-8", "surrogatepass")
-    return _TEXT + len(raw).to_bytes(8, "big") + raw
+    return b"t" + len(raw).to_bytes(8, "big") + raw
 
 
 def framed_number(value: int) -> bytes:
     """Return a number as a field of a hash: ``n``, 8 bytes with sign."""
-    return _NUMBER + value.to_bytes(8, "big", signed=True)
+    return b"n" + value.to_bytes(8, "big", signed=True)
 
 
 def framed_pairs(value: Mapping[str, str]) -> bytes:
     """Return pairs as a field of a hash: ``p``, count, and the pairs by name."""
-    parts = [_PAIRS, len(value).to_bytes(8, "big")]
+    parts = [b"p", len(value).to_bytes(8, "big")]
     for name in sorted(value):
         parts += (framed_text(name), framed_text(value[name]))
     return b"".join(parts)
@@ -126,7 +106,7 @@ def framed_pairs(value: Mapping[str, str]) -> bytes:
 def framed_list(values: Iterable[str]) -> bytes:
     """Return texts as a field of a hash: ``l``, count, and the texts."""
     items = [framed_text(value) for value in values]
-    return b"".join([_LIST, len(items).to_bytes(8, "big"), *items])
+    return b"".join([b"l", len(items).to_bytes(8, "big"), *items])
 
 
 def entry_identity(entry: Entry) -> bytes:
@@ -194,13 +174,11 @@ def add_totals(totals: Iterable[bytes]) -> bytes:
 
 
 class RecordsDigest:
-    """The digest of a range: SHA-256 of its records in key order, in bulk.
+    """The digest of a range: SHA-256 of its records in key order, at a tenth of the cost of ids.
 
-    It identifies the records as strictly as their ids, at a tenth of the cost, because one call
-    hashes thousands of records. The hash covers all keys and value records in turn, then the length
-    of each key and each value record (4 bytes each), then the number of records (8 bytes). Numbers
-    are little-endian. The lengths at the end ensure that no two lists of records give the same
-    bytes.
+    The hash covers all keys and value records in turn, then the length of each key and each value
+    record (4 bytes each), then the number of records (8 bytes). Numbers are little-endian. The
+    lengths at the end ensure that no two lists of records give the same bytes.
     """
 
     def __init__(self) -> None:
@@ -214,11 +192,7 @@ class RecordsDigest:
         self.add_rows((b"".join(parts),), map(len, parts))
 
     def add_rows(self, rows: Iterable[bytes | memoryview], lengths: Iterable[int]) -> None:
-        """Add joined records in any number of pieces.
-
-        Args:
-            lengths: The length of each key, followed by that of its value record.
-        """
+        """Add joined records in any number of pieces, and the lengths of each key and value."""
         for piece in rows:
             self._hash.update(piece)
         self._lengths.extend(lengths)
@@ -368,8 +342,8 @@ def entry_fields(key: bytes, raw: bytes) -> tuple[Any, ...]:
     metadata: Mapping[str, str] = {}
     if ends[-1] > ends[-2]:
         pairs = decode_plain(data[ends[-2] :], what)
-        metadata = Fields({"metadata": pairs}, what).pairs("metadata")
-    moment = Fields({"mtime": mtime}, what).moment("mtime") if flags & _TIMED else None
+        metadata = PAIRS.read(pairs, f"metadata of the {what}")
+    moment = MOMENT.read(mtime, f"time of the {what}") if flags & _TIMED else None
     computed = bool(flags & _COMPUTED)
     return path, address, size, checksum, content_type, moment, metadata, version, computed
 
@@ -439,10 +413,9 @@ def stage_entry(
         epoch: For an entry that borrows bytes, the epoch of sweeps in which they were looked up.
     """
     value = encode_entry(entry)[1]
-    kind = _REPLACING if replaces else _LIVE
-    if epoch is not None:
-        kind = _BORROWED + epoch.to_bytes(_EPOCH_END - 1)
-    return b"".join((kind, record_id(key, value), value))
+    if replaces and epoch is None:
+        return b"".join((_REPLACING, record_id(key, value), value))
+    return stage_value(key, value, epoch=epoch)
 
 
 def stage_value(key: bytes, value: bytes, *, epoch: int | None = None) -> bytes:
@@ -501,10 +474,8 @@ def staged_changes(
 ) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
     """Return (key, record id, value record) of staged writes. The last two are None for a deletion.
 
-    A write that replaces equal content is a `Replacement`.
-
-    Args:
-        on_borrowed: Called with each write that borrows bytes, before it is yielded.
+    A write that replaces equal content is a `Replacement`. `on_borrowed` is called with each write
+    that borrows bytes, before it is yielded.
     """
     # a commit has many entries: slices are written out, and no frame is made for each
     return chain.from_iterable(

@@ -1,22 +1,29 @@
-"""Stored records: JSON, its format, and its fields, each read as its required type.
+"""Stored records: JSON, its format, and one declaration for each record.
 
-A record is a JSON object, or an array whose items have names. A missing or wrong field raises a
-CorruptionError that names the record, the field and its value. Bytes from a key-value store, an
-object store or a file are never trusted.
+A record is a dataclass, and its annotations say how each field is stored. `Schema` encodes and
+decodes it. A missing or wrong field raises a CorruptionError that names the record, the field and
+its value. Unknown fields are ignored. Bytes from a key-value store, an object store or a file are
+never trusted.
 """
 
 import json
 import math
 import re
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, fields
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, TypeVar
+from functools import partial
+from itertools import count, repeat
+from operator import attrgetter
+from types import UnionType
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 from graveler.base.clock import from_unix_us, unix_us
 from graveler.errors import CorruptionError, NewerFormatError, OlderFormatError
-from graveler.model import LONGEST_DURATION, TIMES, Move
+from graveler.model import LONGEST_DURATION, TIMES
 
 FORMAT = 2
 """The format of every record, table and dump that is written, and the only one that is read.
@@ -25,13 +32,14 @@ Repository records, tables and dumps state it. Other records state it only if it
 format of their repository."""
 _UNSTAMPED = 1
 _LARGEST = 2**63 - 1
-_MISSING = object()
+_MICROSECOND = timedelta(microseconds=1)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[!-~]{1,1024}")
+_NO_PLACE = re.compile("[\0\ud800-\udfff]")
 _brief = reprlib.Repr()
 _brief.maxlevel = 2
 _brief.maxstring = 80
-_E = TypeVar("_E", bound=Enum)
+T = TypeVar("T")
 
 
 _to_json = json.JSONEncoder(
@@ -110,206 +118,368 @@ def check_format(found: Any, what: str) -> None:
         )
 
 
-class Fields:
-    """The fields of one record.
+class Unfit(Exception):
+    """A stored value that is not of its type, before it is known which record has it.
+
+    Attributes:
+        path: The field within the record: ``verdicts[0].gate``.
+    """
+
+    def __init__(self, value: Any, expected: str) -> None:
+        super().__init__(expected)
+        self.value = value
+        self.expected = expected
+        self.path = ""
+
+    def within(self, place: str | int) -> "Unfit":
+        """Return the fault as that of a field or an item of a larger value."""
+        dot = "" if self.path[:1] in {"", "["} else "."
+        self.path = f"{place if isinstance(place, str) else [place]}{dot}{self.path}"
+        return self
+
+    def of(self, what: str) -> CorruptionError:
+        """Return the error of the record `what`."""
+        shown = "missing" if self.value is MISSING else _brief.repr(self.value)
+        wrong = f"field {self.path!r} is {shown}, expected" if self.path else f"{shown} is not"
+        return CorruptionError(f"{what} cannot be read: {wrong} {self.expected}")
+
+
+class FieldType(Generic[T]):
+    """How a value is stored, and which stored values are accepted.
+
+    Attributes:
+        load: Returns the value of a stored one, or raises `Unfit`.
+        dump: Returns the value for JSON. None: JSON has the value itself.
+    """
+
+    def __init__(self, load: Callable[[Any], T], dump: Callable[[T], Any] | None = None) -> None:
+        self.load = load
+        self.dump = dump
+
+    def to_json(self, value: T) -> Any:
+        """Return a value for JSON."""
+        return value if self.dump is None else self.dump(value)
+
+    def read(self, value: Any, what: str) -> T:
+        """Return the value of a stored one, or raise CorruptionError. `what` names it in errors."""
+        try:
+            return self.load(value)
+        except Unfit as fault:
+            raise fault.of(what) from None
+
+
+def checked(
+    expected: str, *kinds: type, fits: Callable[[Any], Any] | None = None
+) -> FieldType[Any]:
+    """Return the type of values that JSON has itself, are of one of these kinds, and fit."""
+
+    def load(value: Any) -> Any:
+        if type(value) not in kinds or (fits is not None and not fits(value)):
+            raise Unfit(value, expected)
+        return value
+
+    return FieldType(load)
+
+
+def _anything(value: Any) -> Any:
+    if value is MISSING:
+        raise Unfit(value, "a value")
+    return value
+
+
+def _moment(value: Any) -> datetime:
+    first, last = TIMES
+    if type(value) is int:
+        with suppress(OverflowError):
+            moment = from_unix_us(value)
+            if first <= moment <= last:
+                return moment
+    raise Unfit(value, f"a time from {first:%Y} to {last:%Y}, in µs since 1970")
+
+
+def _hexadecimal(value: Any) -> bytes:
+    if type(value) is str:
+        with suppress(ValueError):
+            return bytes.fromhex(value)
+    raise Unfit(value, "hexadecimal digits")
+
+
+def _duration(value: Any) -> timedelta:
+    if type(value) is int and 0 <= value <= LONGEST_DURATION // _MICROSECOND:
+        return timedelta(microseconds=value)
+    raise Unfit(value, f"a length of time of at most {LONGEST_DURATION}, in µs")
+
+
+def integer(least: int = 0) -> FieldType[int]:
+    """Return the type of whole numbers from `least` to 2**63 - 1."""
+    return checked(
+        f"a whole number from {least} on",
+        int,
+        fits=lambda value: least <= value <= _LARGEST,
+    )
+
+
+def real(most: float = _LARGEST) -> FieldType[float]:
+    """Return the type of numbers from 0 to `most`."""
+    return checked(
+        f"a number from 0 to {most:g}", int, float, fits=lambda value: 0 <= value <= most
+    )
+
+
+def one_of(kind: type[Enum]) -> FieldType[Any]:
+    """Return the type of the members of an enumeration, which are stored by their values."""
+    members = {member.value: member for member in kind}
+
+    def load(value: Any) -> Any:
+        if type(value) is not str or value not in members:
+            raise Unfit(value, f"one of {list(members)}")
+        return members[value]
+
+    return FieldType(load)
+
+
+def optional(item: FieldType[T], none: Any = None) -> FieldType[Any]:
+    """Return the type of values that may also be `none`."""
+    load, dump = item.load, item.dump
+    return FieldType(
+        lambda value: value if value == none else load(value),
+        dump and (lambda value: value if value == none else dump(value)),
+    )
+
+
+def _loaded(items: Iterable[tuple[str | int, Callable[[Any], Any], Any]]) -> Iterator[Any]:
+    """Yield the value of each stored one, or raise an `Unfit` that names its place.
+
+    Args:
+        items: The place of each value, the function that loads it, and the value.
+    """
+    for place, load, value in items:
+        try:
+            yield load(value)
+        except Unfit as fault:
+            raise fault.within(place) from None
+
+
+def array(item: FieldType[T]) -> FieldType[tuple[T, ...]]:
+    """Return the type of arrays with items of one type."""
+    dump = item.dump
+
+    def load(value: Any) -> tuple[T, ...]:
+        if type(value) is not list:
+            raise Unfit(value, "an array")
+        try:
+            return tuple(map(item.load, value))
+        except Unfit:
+            return tuple(_loaded(zip(count(), repeat(item.load), value)))
+
+    if dump is None:
+        return FieldType(load)
+    return FieldType(load, lambda items: [dump(each) for each in items])
+
+
+def mapping(item: FieldType[T]) -> FieldType[Mapping[str, T]]:
+    """Return the type of objects with any names, and values of one type."""
+    dump = item.dump
+
+    def load(value: Any) -> Mapping[str, T]:
+        if type(value) is not dict:
+            raise Unfit(value, "an object")
+        items = zip(value, repeat(item.load), value.values())
+        return dict(zip(value, _loaded(items), strict=True))
+
+    if dump is None:
+        return FieldType(load, dict)
+    return FieldType(load, lambda items: {name: dump(each) for name, each in items.items()})
+
+
+def row(
+    *columns: FieldType[Any],
+    make: Callable[..., Any] = lambda *items: items,
+    split: Callable[[Any], Iterable[Any]] | None = None,
+) -> FieldType[Any]:
+    """Return the type of arrays with one item of each type.
+
+    Args:
+        make: Returns the value for its items: by default a tuple.
+        split: Returns the items of a value. None: the value is a tuple.
+    """
+    loads, dumps = [column.load for column in columns], [column.dump for column in columns]
+
+    def load(value: Any) -> Any:
+        if type(value) is not list or len(value) != len(columns):
+            raise Unfit(value, f"an array of {len(columns)} items")
+        try:
+            return make(*[one(each) for one, each in zip(loads, value, strict=True)])
+        except Unfit:
+            return make(*_loaded(zip(count(), loads, value)))
+
+    def dump(value: Any) -> list[Any]:
+        items = split(value) if split else value
+        return [each if one is None else one(each) for one, each in zip(dumps, items, strict=True)]
+
+    return FieldType(load, dump if split or any(dumps) else None)
+
+
+ANY: FieldType[Any] = FieldType(_anything)
+TEXT = checked("text", str)
+FLAG = checked("true or false", bool)
+NAME = checked("a name of printable ASCII", str, fits=_NAME.fullmatch)
+DIGEST = checked("an id of 64 hexadecimal digits", str, fits=_DIGEST.fullmatch)
+DIGEST_OR_NONE = optional(DIGEST, none="")
+PLACE = checked("the place of a store", str, fits=lambda value: not _NO_PLACE.search(value))
+PLAIN = checked("a plain value", str, int, float, bool, type(None))
+MOMENT = FieldType(_moment, unix_us)
+MICROSECONDS = FieldType(lambda value: unix_us(_moment(value)))
+DURATION = FieldType(_duration, lambda value: value // _MICROSECOND)
+HEX = FieldType(_hexadecimal, bytes.hex)
+PAIRS = mapping(TEXT)
+
+Digest = Annotated[str, DIGEST]
+DigestOrNone = Annotated[str, DIGEST_OR_NONE]
+"""An id, or "" for none."""
+Name = Annotated[str, NAME]
+Microseconds = Annotated[int, MICROSECONDS]
+"""A time in µs since 1970."""
+
+_TYPES: Mapping[Any, FieldType[Any]] = {
+    str: TEXT,
+    int: integer(),
+    float: real(),
+    bool: FLAG,
+    bytes: HEX,
+    datetime: MOMENT,
+    timedelta: DURATION,
+    Any: ANY,
+}
+
+
+def _type_of(hint: Any) -> FieldType[Any]:
+    """Return how the values of an annotation are stored."""
+    if hint in _TYPES:
+        return _TYPES[hint]
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        stored: FieldType[Any] = parts[1]
+        return stored
+    if origin in {Union, UnionType}:
+        return optional(_type_of(parts[0]))
+    if origin is tuple:
+        return array(_type_of(parts[0])) if parts[-1] is ... else row(*map(_type_of, parts))
+    if origin in {dict, Mapping}:
+        return mapping(_type_of(parts[1]))
+    return one_of(hint) if issubclass(hint, Enum) else Schema(hint)
+
+
+class _Field(NamedTuple):
+    name: str
+    key: str
+    stored: FieldType[Any]
+    may_lack: bool
+    sparse: bool
+
+
+class Schema(FieldType[T]):
+    """How a dataclass is stored: as an object, whose fields have the types of their annotations.
 
     Args:
         what: The name of the record in errors.
+        keys: The names in the record of the fields that have another name there.
+        types: The types of the fields whose annotation does not say it.
+        apart: Fields that are not in the record.
+        added: Fields that older records lack. They then have their defaults.
+        sparse: Fields that a record lacks while they are empty.
+        states_format: Whether a record states its format.
+        stamped: Whether a record that does not state its format is one of the first format.
     """
 
-    __slots__ = ("_record", "what")
-
-    def __init__(self, record: Any, what: str) -> None:
-        if type(record) is not dict:
-            raise CorruptionError(f"{what} cannot be read: {_brief.repr(record)} is not an object")
-        self._record: dict[str, Any] = record
+    def __init__(
+        self,
+        record: type[T],
+        what: str = "",
+        *,
+        keys: Mapping[str, str] = {},
+        types: Mapping[str, FieldType[Any]] = {},
+        apart: Collection[str] = (),
+        added: Collection[str] = (),
+        sparse: Collection[str] = (),
+        states_format: bool = False,
+        stamped: bool = False,
+    ) -> None:
+        super().__init__(self._load, self.plain)
         self.what = what
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._record)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._record
-
-    def wrong(self, name: str, expected: str) -> CorruptionError:
-        """Return the error for a wrong field."""
-        shown = _brief.repr(self._record[name]) if name in self._record else "missing"
-        return CorruptionError(
-            f"{self.what} cannot be read: field {name!r} is {shown}, expected {expected}"
-        )
-
-    def value(self, name: str, default: Any = _MISSING) -> Any:
-        """Return a field of any type."""
-        value = self._record.get(name, default)
-        if value is _MISSING:
-            raise self.wrong(name, "a value")
-        return value
-
-    def text(self, name: str, default: Any = _MISSING) -> str:
-        """Return a text."""
-        value = self.value(name, default)
-        if type(value) is not str:
-            raise self.wrong(name, "text")
-        return value
-
-    def place(self, name: str) -> str:
-        """Return a text that a store accepts: it is UTF-8 without NUL."""
-        value = self.text(name)
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise self.wrong(name, "the place of a store")
-        return value
-
-    def name(self, name: str, default: Any = _MISSING) -> str:
-        """Return a text for keys: printable ASCII without spaces, or the default."""
-        value = self.text(name, default)
-        if value != default and not _NAME.fullmatch(value):
-            raise self.wrong(name, "a name")
-        return value
-
-    def digest(self, name: str, default: Any = _MISSING) -> str:
-        """Return an id of 64 hexadecimal digits, or the default."""
-        value = self.text(name, default)
-        if value != default and not _DIGEST.fullmatch(value):
-            raise self.wrong(name, "an id of 64 hexadecimal digits")
-        return value
-
-    def number(self, name: str, default: Any = _MISSING, *, least: int = 0) -> int:
-        """Return a whole number from `least` to 2**63 - 1."""
-        value = self.value(name, default)
-        if type(value) is not int or not least <= value <= _LARGEST:
-            raise self.wrong(name, f"a whole number from {least} on")
-        return value
-
-    def real(self, name: str, *, most: float = _LARGEST) -> float:
-        """Return a number from 0 to `most`."""
-        value: float = self.value(name)
-        if type(value) not in (int, float) or not 0 <= value <= most:
-            raise self.wrong(name, f"a number from 0 to {most:g}")
-        return value
-
-    def flag(self, name: str, default: Any = _MISSING) -> bool:
-        """Return true or false."""
-        value = self.value(name, default)
-        if type(value) is not bool:
-            raise self.wrong(name, "true or false")
-        return value
-
-    def plain(self, name: str) -> Any:
-        """Return a text, a number, true, false or null."""
-        value = self.value(name)
-        if not isinstance(value, str | int | float | None):
-            raise self.wrong(name, "a plain value")
-        return value
-
-    def one_of(self, name: str, kind: type[_E]) -> _E:
-        """Return a member of an enumeration, by its value."""
-        try:
-            return kind(self.text(name))
-        except ValueError:
-            raise self.wrong(name, f"one of {[member.value for member in kind]}") from None
-
-    def moment(self, name: str) -> datetime:
-        """Return a time, which is stored as microseconds since 1970."""
-        first, last = TIMES
-        try:
-            moment = from_unix_us(self.number(name, least=-_LARGEST))
-        except OverflowError:
-            moment = None
-        if moment is None or not first <= moment <= last:
-            raise self.wrong(name, f"a time from {first:%Y} to {last:%Y}")
-        return moment
-
-    def duration(self, name: str) -> timedelta:
-        """Return a length of time, which is stored as microseconds."""
-        duration = timedelta(microseconds=self.number(name))
-        if duration > LONGEST_DURATION:
-            raise self.wrong(name, f"at most {LONGEST_DURATION}")
-        return duration
-
-    def binary(self, name: str) -> bytes:
-        """Return bytes, which are stored as hexadecimal digits."""
-        try:
-            return bytes.fromhex(self.text(name))
-        except ValueError:
-            raise self.wrong(name, "hexadecimal digits") from None
-
-    def array(self, name: str, default: Any = _MISSING) -> Sequence[Any]:
-        """Return an array."""
-        value = self.value(name, default)
-        if type(value) is not list and value is not default:
-            raise self.wrong(name, "an array")
-        items: Sequence[Any] = value
-        return items
-
-    def texts(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """Return an array of texts."""
-        texts = tuple(self.array(name, default))
-        if any(type(value) is not str for value in texts):
-            raise self.wrong(name, "an array of texts")
-        return texts
-
-    def names(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """Return an array of texts for keys."""
-        names = self.texts(name, default)
-        if not all(map(_NAME.fullmatch, names)):
-            raise self.wrong(name, "an array of names")
-        return names
-
-    def digests(self, name: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """Return an array of ids."""
-        digests = self.texts(name, default)
-        if not all(map(_DIGEST.fullmatch, digests)):
-            raise self.wrong(name, "an array of ids of 64 hexadecimal digits")
-        return digests
-
-    def mapping(self, name: str, default: Any = _MISSING) -> Mapping[str, Any]:
-        """Return an object with values of any type."""
-        value = self.value(name, default)
-        if type(value) is not dict:
-            raise self.wrong(name, "an object")
-        mapping: Mapping[str, Any] = value
-        return mapping
-
-    def pairs(self, name: str, default: Any = _MISSING) -> Mapping[str, str]:
-        """Return an object whose values are texts."""
-        pairs = self.mapping(name, default)
-        if any(type(value) is not str for value in pairs.values()):
-            raise self.wrong(name, "an object of texts")
-        return pairs
-
-    def record(self, name: str) -> "Fields":
-        """Return an object as a record."""
-        return Fields(self.mapping(name), f"{self.what}, {name}")
-
-    def records(self, name: str, default: Any = _MISSING) -> Iterator["Fields"]:
-        """Yield the objects of an array."""
-        for number, value in enumerate(self.array(name, default)):
-            yield Fields(value, f"{self.what}, {name}[{number}]")
-
-    def rows(
-        self, name: str, columns: Sequence[str], default: Any = _MISSING
-    ) -> Iterator["Fields"]:
-        """Yield the arrays of an array as records. `columns` names their items."""
-        for number, value in enumerate(self.array(name, default)):
-            yield row(value, columns, f"{self.what}, {name}[{number}]")
-
-    def moves(self, name: str) -> tuple[Move, ...]:
-        """Return the moves of a branch, oldest first."""
-        return tuple(
-            Move(
-                unix_us(move.moment("at_us")),
-                move.text("action"),
-                move.digest("commit"),
-                move.text("actor"),
+        self._record = record
+        self._format = {"format": FORMAT} if states_format or stamped else {}
+        self._stamped = stamped
+        self._fields = [
+            _Field(
+                field.name,
+                keys.get(field.name, field.name),
+                types.get(field.name) or _type_of(field.type),
+                may_lack=field.name in added or field.name in sparse,
+                sparse=field.name in sparse,
             )
-            for move in self.rows(name, Move._fields)
-        )
+            for field in fields(cast("Any", record))
+            if field.name not in apart
+        ]
+
+    def encode(self, record: T, **more: Any) -> bytes:
+        """Return a record as bytes. `more` are fields that the dataclass does not have."""
+        return encode_json(self.plain(record) | more)
+
+    def decode(self, raw: bytes, what: str = "", **given: Any) -> T:
+        """Return the record of these bytes, or raise CorruptionError.
+
+        Args:
+            what: Replaces the record's name in errors.
+            given: The fields that are not in the record.
+        """
+        what = what or self.what
+        return self.read(decode_json(raw, what, stamped=self._stamped), what, **given)
+
+    def plain(self, record: T) -> dict[str, Any]:
+        """Return the fields of a record as values of JSON."""
+        plain = dict(self._format)
+        for name, key, stored, _, sparse in self._fields:
+            value = getattr(record, name)
+            if value or not sparse:
+                plain[key] = value if stored.dump is None else stored.dump(value)
+        return plain
+
+    def read(self, value: Any, what: str, **given: Any) -> T:
+        """Return the record of JSON values, or raise CorruptionError; see `decode`."""
+        try:
+            return self._load(value, **given)
+        except Unfit as fault:
+            raise fault.of(what) from None
+
+    def _load(self, value: Any, **given: Any) -> T:
+        if type(value) is not dict:
+            raise Unfit(value, "an object")
+        for name, key, stored, may_lack, _ in self._fields:
+            found = value.get(key, MISSING)
+            if found is MISSING and may_lack:
+                continue
+            try:
+                given[name] = stored.load(found)
+            except Unfit as fault:
+                raise fault.within(key) from None
+        return self._record(**given)
+
+    def row(self) -> FieldType[T]:
+        """Return the type of records that are stored as arrays of their fields."""
+        names = [field.name for field in self._fields]
+        types = [field.stored for field in self._fields]
+        return row(*types, make=self._record, split=attrgetter(*names))
 
 
-def row(value: Any, columns: Sequence[str], what: str) -> Fields:
-    """Return an array as a record. `columns` names its items."""
-    if type(value) is not list or len(value) != len(columns):
-        raise CorruptionError(
-            f"{what} cannot be read: {_brief.repr(value)} is not an array of {', '.join(columns)}"
-        )
-    return Fields(dict(zip(columns, value, strict=True)), what)
+def load_fields(value: Any, **types: FieldType[Any]) -> list[Any]:
+    """Return the fields of a record that is no dataclass, in the order of `types`."""
+    if type(value) is not dict:
+        raise Unfit(value, "an object")
+    items = ((name, one.load, value.get(name, MISSING)) for name, one in types.items())
+    return list(_loaded(items))
+
+
+def read_fields(value: Any, what: str, **types: FieldType[Any]) -> list[Any]:
+    """Return such fields, or raise CorruptionError. `what` names the record in errors."""
+    return FieldType(partial(load_fields, **types)).read(value, what)

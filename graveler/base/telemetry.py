@@ -1,9 +1,7 @@
-"""Metrics and spans by the OpenTelemetry API.
+"""Metrics and spans by the API of OpenTelemetry, which a program that wants them has imported.
 
-graveler does not import OpenTelemetry. It reports to the providers that the program has set.
-Without providers, a report is one lookup in `sys.modules`, and stores are not measured.
-`graveler.kv` and `graveler.objects` measure the stores that are opened while a meter provider is
-set. All other metrics are reported at any time.
+In a program that has not, a report is one lookup in `sys.modules`. The stores that are opened while a
+meter provider is set are measured. All other metrics are reported at any time.
 """
 
 import os
@@ -12,23 +10,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as once
-from functools import partial
-from threading import Lock
 from time import perf_counter
-from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Observation
+    from opentelemetry.trace import Tracer
 
 T = TypeVar("T")
 Attributes = Mapping[str, str | int | bool]
 
-_API = ("opentelemetry.metrics", "opentelemetry.trace")
+_METRICS = "opentelemetry.metrics"
+_TRACE = "opentelemetry.trace"
 _SCOPE = "graveler"
 _SECONDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
+_SEMANTIC_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 _END: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(NamedTuple):
     """A metric, as listed in the guide.
 
     Attributes:
@@ -54,32 +54,18 @@ RACES = "graveler.races.lost"
 GATES = "graveler.gate.duration"
 TURNS = "graveler.turn.wait_time"
 
+_KV = ("db.system.name", "db.operation.name")
+_OBJECTS = ("graveler.objects.driver", "graveler.operation.name")
+_IO = "graveler.io.direction"
+_ERROR = "error.type"
+
 METRICS = {
     KV_CALLS: Metric(
-        "histogram",
-        "s",
-        ("db.system.name", "db.operation.name", "error.type"),
-        "calls of the key-value store",
-        (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0),  # of the semantic conventions
+        "histogram", "s", (*_KV, _ERROR), "calls of the key-value store", _SEMANTIC_SECONDS
     ),
-    KV_BYTES: Metric(
-        "counter",
-        "By",
-        ("db.system.name", "db.operation.name", "graveler.io.direction"),
-        "values read and written",
-    ),
-    OBJECT_CALLS: Metric(
-        "histogram",
-        "s",
-        ("graveler.objects.driver", "graveler.operation.name", "error.type"),
-        "calls of the object store",
-    ),
-    OBJECT_BYTES: Metric(
-        "counter",
-        "By",
-        ("graveler.objects.driver", "graveler.operation.name", "graveler.io.direction"),
-        "bytes of objects read and written",
-    ),
+    KV_BYTES: Metric("counter", "By", (*_KV, _IO), "values read and written"),
+    OBJECT_CALLS: Metric("histogram", "s", (*_OBJECTS, _ERROR), "calls of the object store"),
+    OBJECT_BYTES: Metric("counter", "By", (*_OBJECTS, _IO), "bytes of objects read and written"),
     CACHE_LOOKUPS: Metric(
         "observable counter",
         "{lookup}",
@@ -92,7 +78,7 @@ METRICS = {
         ("graveler.cache.tier",),
         "tables removed from `memory` or `disk` to make room",
     ),
-    RETRIES: Metric("counter", "{retry}", ("error.type",), "calls repeated after a failure"),
+    RETRIES: Metric("counter", "{retry}", (_ERROR,), "calls repeated after a failure"),
     RACES: Metric("counter", "{race}", (), "compare-and-sets lost to another writer"),
     GATES: Metric(
         "histogram",
@@ -118,7 +104,7 @@ SPAN_ATTRIBUTES = (
     "graveler.result",
     "graveler.ranges.read",
     "graveler.ranges.written",
-    "error.type",
+    _ERROR,
 )
 COMMIT = "graveler.commit"
 MERGE = "graveler.merge"
@@ -140,18 +126,26 @@ class CacheCounts:
     evicted_from_memory: int = 0
     evicted_from_disk: int = 0
 
-    def points(self, metric: str) -> list[tuple[int, Attributes]]:
-        """Return the values of an observable counter, with their attributes."""
-        if metric == CACHE_LOOKUPS:
-            results = (("memory", self.memory), ("disk", self.disk), ("miss", self.misses))
-            return [(count, {"graveler.cache.result": result}) for result, count in results]
-        tiers = (("memory", self.evicted_from_memory), ("disk", self.evicted_from_disk))
-        return [(count, {"graveler.cache.tier": tier}) for tier, count in tiers]
-
     def reset(self) -> None:
         """Start at 0 in a forked child, because the parent reports the earlier counts."""
         self.memory = self.disk = self.misses = 0
         self.evicted_from_memory = self.evicted_from_disk = 0
+
+    def lookups(self, _: "CallbackOptions") -> "list[Observation]":
+        """Return the points of the lookups."""
+        counts = {"memory": self.memory, "disk": self.disk, "miss": self.misses}
+        return _points("graveler.cache.result", counts)
+
+    def evictions(self, _: "CallbackOptions") -> "list[Observation]":
+        """Return the points of the evictions."""
+        counts = {"memory": self.evicted_from_memory, "disk": self.evicted_from_disk}
+        return _points("graveler.cache.tier", counts)
+
+
+def _points(attribute: str, counts: Mapping[str, int]) -> "list[Observation]":
+    from opentelemetry.metrics import Observation
+
+    return [Observation(count, {attribute: value}) for value, count in counts.items()]
 
 
 cache = CacheCounts()
@@ -161,75 +155,51 @@ os.register_at_fork(after_in_child=cache.reset)
 
 
 @once
-def _version() -> str:
+def instruments() -> dict[str, Callable[..., None]]:
+    """Make the instruments; those made before a provider is set report to it, too."""
     from importlib.metadata import version
 
-    return version(_SCOPE)
+    from opentelemetry.metrics import get_meter_provider
+
+    meter = get_meter_provider().get_meter(_SCOPE, version(_SCOPE))
+    reports: dict[str, Callable[..., None]] = {}
+    for name, (kind, unit, _, what, bounds) in METRICS.items():
+        if kind == "counter":
+            reports[name] = meter.create_counter(name, unit, what).add
+        elif kind == "histogram":
+            reports[name] = meter.create_histogram(
+                name, unit, what, explicit_bucket_boundaries_advisory=bounds
+            ).record
+    for name, observe in ((CACHE_LOOKUPS, cache.lookups), (CACHE_EVICTIONS, cache.evictions)):
+        metric = METRICS[name]
+        meter.create_observable_counter(name, [observe], metric.unit, metric.what)
+    return reports
 
 
-class _Instruments:
-    """The instruments of one meter provider."""
+@once
+def tracer() -> "Tracer":
+    """Make the tracer; one made before a provider is set reports to it, too."""
+    from importlib.metadata import version
 
-    def __init__(self, provider: Any) -> None:
-        self.provider = provider
-        self._meter = provider.get_meter(_SCOPE, _version())
-        self.report: dict[str, Callable[..., None]] = {}
-        for name, metric in METRICS.items():
-            made = self._make(name, metric)
-            if metric.kind == "counter":
-                self.report[name] = made.add
-            elif metric.kind == "histogram":
-                self.report[name] = made.record
+    from opentelemetry.trace import get_tracer
 
-    def _make(self, name: str, metric: Metric) -> Any:
-        options: dict[str, Any] = {"unit": metric.unit, "description": metric.what}
-        if metric.kind == "counter":
-            return self._meter.create_counter(name, **options)
-        if metric.kind == "histogram":
-            options["explicit_bucket_boundaries_advisory"] = metric.bounds
-            return self._meter.create_histogram(name, **options)
-        return self._meter.create_observable_counter(name, [partial(_observed, name)], **options)
-
-
-def _observed(metric: str, _options: Any) -> list[Any]:
-    make = sys.modules["opentelemetry.metrics"].Observation
-    return [make(*point) for point in cache.points(metric)]
-
-
-_lock = Lock()
-_made: _Instruments | None = None
-
-
-def _provider(api: str, function: str) -> Any | None:
-    """Return the provider that the program has set, or None for the API's no-op provider."""
-    get = getattr(sys.modules.get(api), function, None)
-    if get is None:
-        return None
-    provider = get()
-    return None if type(provider).__module__.startswith(_API) else provider
-
-
-def _instruments() -> _Instruments | None:
-    global _made  # noqa: PLW0603 - the instruments are the process's, as the provider is
-    provider = _provider("opentelemetry.metrics", "get_meter_provider")
-    if provider is None:
-        return None
-    with _lock:
-        if _made is None or _made.provider is not provider:
-            _made = _Instruments(provider)
-        return _made
+    return get_tracer(_SCOPE, version(_SCOPE))
 
 
 def is_metered() -> bool:
     """Return whether the program has set a meter provider."""
-    return _instruments() is not None
+    if _METRICS not in sys.modules:
+        return False
+    from opentelemetry.metrics import get_meter_provider
+
+    instruments()  # the counts of the caches are reported from now on
+    return not type(get_meter_provider()).__module__.startswith(_METRICS)
 
 
 def report(metric: str, value: float = 1, attributes: Attributes | None = None) -> None:
-    """Add to a counter or record in a histogram. Without a meter provider, do nothing."""
-    instruments = _instruments()
-    if instruments is not None:
-        instruments.report[metric](value, attributes)
+    """Add to a counter or record in a histogram."""
+    if _METRICS in sys.modules:
+        instruments()[metric](value, attributes)
 
 
 @contextmanager
@@ -238,21 +208,15 @@ def span(name: str, attributes: Attributes) -> Iterator[Callable[[Attributes], o
 
     An error that ends the block is recorded, with the status of the span.
     """
-    provider = _provider("opentelemetry.trace", "get_tracer_provider")
-    if provider is None:
-        yield _ignored
+    if _TRACE not in sys.modules:
+        yield lambda _: None
         return
-    tracer = provider.get_tracer(_SCOPE, _version())
-    with tracer.start_as_current_span(name, attributes=attributes) as current:
+    with tracer().start_as_current_span(name, attributes=attributes) as current:
         try:
             yield current.set_attributes
         except BaseException as error:
-            current.set_attribute("error.type", type(error).__name__)
+            current.set_attribute(_ERROR, type(error).__name__)
             raise
-
-
-def _ignored(_attributes: Attributes) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +238,7 @@ class Calls:
         return Call(self, operation)
 
 
+@dataclass(slots=True)
 class Call:
     """One call of a store, measured while the block runs.
 
@@ -282,26 +247,18 @@ class Call:
         written: The number of bytes written.
     """
 
-    __slots__ = ("_began", "_calls", "_operation", "read", "seconds", "written")
-
-    def __init__(self, calls: Calls, operation: str) -> None:
-        self._calls = calls
-        self._operation = operation
-        self._began = 0.0
-        self.seconds = 0.0
-        self.read = 0
-        self.written = 0
+    calls: Calls
+    operation: str
+    read: int = 0
+    written: int = 0
+    seconds: float = 0.0
+    _began: float = 0.0
 
     def __enter__(self) -> "Call":
         self._began = perf_counter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.seconds += perf_counter() - self._began
         self.end(kind)
 
@@ -327,10 +284,10 @@ class Call:
 
     def end(self, error: type[BaseException] | None = None) -> None:
         """Report the call, which `error` may have ended."""
-        calls = self._calls
-        own = {calls.driver[0]: calls.driver[1], calls.operation: self._operation}
-        failed = own if error is None else {**own, "error.type": error.__name__}
+        calls = self.calls
+        own = {calls.driver[0]: calls.driver[1], calls.operation: self.operation}
+        failed = own if error is None else {**own, _ERROR: error.__name__}
         report(calls.calls, self.seconds, failed)
         for direction, count in (("read", self.read), ("write", self.written)):
             if count:
-                report(calls.moved, count, {**own, "graveler.io.direction": direction})
+                report(calls.moved, count, {**own, _IO: direction})

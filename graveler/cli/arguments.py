@@ -7,8 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from graveler.base import arguments
 from graveler.cli.failure import UsageError
 from graveler.errors import GravelerError
@@ -29,23 +27,15 @@ _BYTES = {
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
 
-MetaOption = Annotated[
-    list[str] | None,
-    typer.Option("--meta", metavar="NAME=VALUE", help="A metadata pair; repeat for more."),
-]
+MetaOption = Annotated[list[str] | None, "(NAME=VALUE): A metadata pair; repeat for more."]
 
-LimitOption = Annotated[
-    int | None, typer.Option("--limit", "-n", metavar="N", min=0, help="List at most N.")
-]
+LimitOption = Annotated[int | None, "(-n N): List at most N.", {"min": 0}]
 
 StrategyOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--strategy",
-        metavar=f"[GLOB=]{'|'.join(_STRATEGIES)}",
-        help="Side to use for conflicting paths: the source's or the branch's. With a glob, as in "
-        "tables/**=source-wins, for these paths only; repeat for more, the first match applies.",
-    ),
+    f"([GLOB=]{'|'.join(_STRATEGIES)}): Side to use for conflicting paths: the source's or the "
+    "branch's. With a glob, as in tables/**=source-wins, for these paths only; repeat for more, the "
+    "first match applies.",
 ]
 
 

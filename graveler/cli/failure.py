@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from graveler.cli.output import complain, size_text, styled, to_json
@@ -97,6 +98,14 @@ def _lines(error: Exception) -> list[str]:
 def verdict_line(verdict: "Verdict") -> str:
     """Return a gate and whether the candidate passed, or why it did not."""
     return f"  {verdict.gate}: {'passed' if verdict.passed else verdict.reason or 'refused'}"
+
+
+def fact_rows(verdict: "Verdict") -> Iterator[str]:
+    """Yield the facts that are mappings: the name of each, then its rows."""
+    for fact, rows in verdict.facts.items():
+        if isinstance(rows, Mapping):
+            yield f"{fact}:"
+            yield from (f"  {f'{name}: {value}'}" for name, value in rows.items())
 
 
 def conflict_line(conflict: Conflict) -> str:

@@ -3,60 +3,25 @@
 import logging
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from graveler.cli.session import Options
-from graveler.cli.verb import DebugOption, JsonOption, LakeOption, RepoOption
-from graveler.cli.verbs import (
-    changes,
-    copying,
-    demo,
-    dump,
-    files,
-    fsck,
-    gates,
-    gateway,
-    gc,
-    history,
-    ingest,
-    lakefs,
-    lakes,
-    maintain,
-    pack,
-    refs,
-    runs,
-    splitting,
-    undo,
-    why,
-)
+from graveler.cli.verb import app as _app
+from graveler.cli.verb import sign
 from graveler.errors import printable
 
-
-class _Commands(TyperGroup):
-    """The commands. Older versions of typer show an unknown argument as it is."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            if isinstance(message := getattr(error, "message", None), str):
-                error.message = printable(message)  # type: ignore[attr-defined] # of click
-            raise
-
-
-app = typer.Typer(
-    name="graveler",
-    cls=_Commands,
-    help="Git for a data lake: every run on its own branch, main moves in one atomic step.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+_VERBS = (
+    "lakes refs copying files history programs runs gates ingest dumps fsck splitting maintenance "
+    "gateway demo"
 )
+"""The modules of the verbs, in the order of the help."""
+
+for _name in _VERBS.split():
+    import_module(f"graveler.cli.verbs.{_name}")
 
 
 def _version(wanted: bool) -> None:
@@ -67,44 +32,20 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def _shared(
+def _before_verb(
     context: typer.Context,
     *,
-    lake: LakeOption = "",
-    repo: RepoOption = "",
-    as_json: JsonOption = False,
-    debug: DebugOption = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, "Print the version.", {"callback": _version, "is_eager": True}
     ] = False,
+    **shared: Any,
 ) -> None:
-    context.obj = Options(lake=lake, repo=repo, as_json=as_json, debug=debug)
+    context.obj = Options(**shared)
 
 
-for _group in (
-    lakes,
-    refs,
-    copying,
-    files,
-    history,
-    changes,
-    undo,
-    runs,
-    why,
-    gates,
-    ingest,
-    dump,
-    lakefs,
-    fsck,
-    gc,
-    splitting,
-    pack,
-    maintain,
-    gateway,
-    demo,
-):
-    _group.add_to(app)
+sign(_before_verb, _before_verb)
+app = _app
+app.callback()(_before_verb)
 
 
 class _LogFormat(logging.Formatter):

@@ -4,7 +4,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
@@ -55,6 +55,11 @@ def size_text(size: int) -> str:
     return f"{size / _KIB**power:.1f} {_UNITS[power - 1]}"
 
 
+def field_lines(fields: Iterable[tuple[str, object]], width: int = 9) -> list[str]:
+    """Return a line for each name and value."""
+    return [f"{name:{width}}  {value}" for name, value in fields]
+
+
 class Output:
     """Writes the output of a verb.
 
@@ -87,8 +92,11 @@ class Output:
         """Write `value` as a line of JSON if ``--json`` is given, else the lines."""
         if self.as_json:
             self.line(to_json(value))
-            return
-        for line in lines:
+        self.tell(*lines)
+
+    def tell(self, *lines: str) -> None:
+        """Write lines that only people read."""
+        for line in () if self.as_json else lines:
             self.line(line)
 
     def data(self, piece: bytes) -> None:

@@ -3,15 +3,16 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graveler.cli.failure import UsageError
 from graveler.cli.output import Output
-from graveler.config import CONFIG_NAME, check_owner, check_same_lake, environment, load_config
+from graveler.config import CONFIG_NAME, environment, load_config
 from graveler.errors import NotFoundError, printable
+from graveler.trust import check_owner, check_same_lake
 
 if TYPE_CHECKING:
     from graveler.base.background import Progress
@@ -40,12 +41,8 @@ class Options:
         """Return these options; those not given come from `other`."""
         if other is None:
             return self
-        return Options(
-            lake=self.lake or other.lake,
-            repo=self.repo or other.repo,
-            as_json=self.as_json or other.as_json,
-            debug=self.debug or other.debug,
-        )
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Options(*(mine or theirs for mine, theirs in pairs))
 
 
 def find_lake(folder: Path) -> Path:
@@ -88,15 +85,10 @@ class Session:
         for lake in self._opened:
             lake.close()
 
-    @property
-    def as_json(self) -> bool:
-        """Whether the reader is a program."""
-        return self.options.as_json
-
     @contextmanager
     def progress(self, name: str) -> "Iterator[Progress | None]":
         """Show a progress bar on a terminal; yield None without a terminal or with ``--json``."""
-        if self.as_json or not sys.stderr.isatty():
+        if self.out.as_json or not sys.stderr.isatty():
             yield None
             return
         from rich.console import Console

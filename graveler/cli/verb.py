@@ -1,89 +1,175 @@
-"""A verb: a function with the options that all verbs share, and with errors reported."""
+"""A verb: a function whose signature and docstring declare a command; its errors are reported.
+
+A parameter after ``*`` is an option, every other one an argument. Its line below ``Args:`` is its
+help. The text in parentheses before it has the option's names, if they are not ``--`` and the
+parameter's name, and the word for its value: ``limit (-n N): List at most N.`` What several verbs have
+is an annotated type with this text and with further arguments of typer.
+"""
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any, Concatenate, ParamSpec
+from textwrap import dedent
+from typing import Annotated, Any, Concatenate, ParamSpec, get_args
 
 import typer
+from typer.core import TyperGroup
 
 from graveler.cli.failure import DONE, report, report_interrupt
 from graveler.cli.output import Output, ReaderGoneError
 from graveler.cli.session import Options, Session
+from graveler.errors import printable
+
+if __doc__ is None:
+    raise SystemExit("error: the options are declared in docstrings: run Python without -OO")
 
 P = ParamSpec("P")
+_Body = Callable[Concatenate[Session, P], None]
 
-_PANEL = "Options of every verb"
-LakeOption = Annotated[
-    str,
-    typer.Option(
-        "--lake",
-        "-C",
-        metavar="FOLDER",
-        help="The lake: its folder or its graveler.toml. Else GRAVELER_LAKE, "
-        "else the nearest folder from here upwards that is a lake.",
-        rich_help_panel=_PANEL,
+_PANEL = {"rich_help_panel": "Options of every verb"}
+_SHARED: dict[str, tuple[Any, str | bool]] = {
+    "lake": (
+        Annotated[
+            str,
+            "(-C FOLDER): The lake: its folder or its graveler.toml. Else GRAVELER_LAKE, else the "
+            "nearest folder from here upwards that is a lake.",
+            _PANEL,
+        ],
+        "",
     ),
-]
-RepoOption = Annotated[
-    str,
-    typer.Option(
-        "--repo",
-        "-R",
-        metavar="NAME",
-        help="The repository. Else GRAVELER_REPO, else the lake's only one.",
-        rich_help_panel=_PANEL,
+    "repo": (
+        Annotated[
+            str,
+            "(-R NAME): The repository. Else GRAVELER_REPO, else the lake's only one.",
+            _PANEL,
+        ],
+        "",
     ),
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Write JSON for programs.", rich_help_panel=_PANEL)
-]
-DebugOption = Annotated[
-    bool,
-    typer.Option("--debug", help="Show where an error came from.", rich_help_panel=_PANEL),
-]
-
-_SHARED = {
-    "lake": (LakeOption, ""),
-    "repo": (RepoOption, ""),
-    "as_json": (JsonOption, False),
-    "debug": (DebugOption, False),
+    "as_json": (Annotated[bool, "(--json): Write JSON for programs.", _PANEL], False),
+    "debug": (Annotated[bool, "Show where an error came from.", _PANEL], False),
 }
+_GROUPS = {
+    "repo": "Repositories: each one versioned tree of paths.",
+    "links": "Links: the places outside of the storage that files may be linked from.",
+    "branch": "Branches: make, list, protect, delete.",
+    "tag": "Tags: names for commits that do not move.",
+    "run": "Runs: each works on a branch of its own.",
+    "gates": "Gates: verdicts and required gates.",
+    "ingest": "Ingestion branches: written all the time, published hour by hour.",
+    "refs": "Refs: dump them to one file, and restore them.",
+    "gc": """Garbage collection.
+
+`gc mark` condemns unreachable objects and deletes nothing. `gc sweep` deletes them once the undelete
+window is over, if a second check still finds them unreachable. `gc undelete` undoes a mark. `gc run`
+marks and sweeps, for a daily job.""",
+    "splitting": "Where ranges of the metadata end.",
+    "packing": "Packing: the rule that decides when branches are packed.",
+}
+_NAMED = inspect.Parameter.KEYWORD_ONLY
+_FORMS = re.compile(r"^(?:\((.*?)\): ?)?(.*)")
+_NAMES = re.compile(r"((?:--?\w[\w-]*(?:/--[\w-]+)?(?:, |$| ))*)(.*)")
 
 
-def verb(
-    group: typer.Typer, name: str
-) -> Callable[[Callable[Concatenate[Session, P], None]], Callable[Concatenate[Session, P], None]]:
-    """Make a function ``(session, arguments…)`` the verb `name` of `group`.
+class _Commands(TyperGroup):
+    """The commands. Older versions of typer show an unknown argument as it is."""
 
-    Its arguments come from its signature, and the shared options are added to them. The shared
-    options may also be given before the verb. Those after the verb win.
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if isinstance(message := getattr(error, "message", None), str):
+                error.message = printable(message)  # type: ignore[attr-defined] # of click
+            raise
+
+
+app = typer.Typer(
+    name="graveler",
+    cls=_Commands,
+    help="Git for a data lake: every run on its own branch, main moves in one atomic step.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_groups = {
+    name: typer.Typer(name=name, help=about, no_args_is_help=True)
+    for name, about in _GROUPS.items()
+}
+for _group in _groups.values():
+    app.add_typer(_group)
+
+
+def verb(name: str, of: typer.Typer = app) -> Callable[[_Body[P]], _Body[P]]:
+    """Make a function ``(session, arguments…)`` the verb `name`, which may begin with its group.
+
+    The shared options are added to its arguments. They may also be given before the verb. Those
+    after the verb win.
     """
+    group, _, word = name.rpartition(" ")
 
-    def register(
-        body: Callable[Concatenate[Session, P], None],
-    ) -> Callable[Concatenate[Session, P], None]:
+    def register(body: _Body[P]) -> _Body[P]:
         @wraps(body)
         def call(context: typer.Context, **given: Any) -> None:
             shared = {option: given.pop(option) for option in _SHARED}
             _run(body, Options(**shared).over(context.obj), given)
 
-        own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
-        parameters = [
-            _parameter("context", typer.Context),
-            *(item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in own),
-            *(_parameter(option, kind, default) for option, (kind, default) in _SHARED.items()),
-        ]
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
-        call.__annotations__ = {item.name: item.annotation for item in parameters}
-        group.command(name)(call)
+        sign(call, body)
+        _groups.get(group, of).command(word)(call)
         return body
 
     return register
 
 
-def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+def sign(call: Callable[..., None], body: Callable[..., None]) -> None:
+    """Give `call` what typer reads: the help and the parameters of `body`, and the shared options."""
+    call.__doc__, _, told = inspect.cleandoc(body.__doc__ or "").partition("\n\nArgs:\n")
+    texts = _texts(told)
+    context, *own = inspect.signature(body, eval_str=True).parameters.values()
+    shared = [
+        context.replace(name=name, kind=_NAMED, default=default, annotation=kind)
+        for name, (kind, default) in _SHARED.items()
+    ]
+    parameters = [
+        context.replace(name="context", kind=_NAMED, annotation=typer.Context),
+        *(
+            _declared(item, texts.get(item.name, ""))
+            for item in [*own, *shared]
+            if item.kind is not inspect.Parameter.VAR_KEYWORD
+        ),
+    ]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+    call.__annotations__ = {item.name: item.annotation for item in parameters}
+
+
+def _texts(told: str) -> dict[str, str]:
+    """Return the lines below ``Args:`` by parameter."""
+    items = re.split(r"\n(?=\S)", dedent(told).strip())
+    pairs = (re.match(r"(\w+):? (.*)|$", re.sub(r"\n\s+", " ", item)) for item in items)
+    return {match[1]: match[2] for match in pairs if match and match[1]}
+
+
+def _declared(item: inspect.Parameter, text: str = "") -> inspect.Parameter:
+    """Return a parameter as typer reads it."""
+    annotated = hasattr(item.annotation, "__metadata__")
+    kind, *more = get_args(item.annotation) if annotated else (item.annotation,)
+    options: dict[str, Any] = {}
+    for each in more:
+        if isinstance(each, str):
+            text = each
+        else:
+            options |= each
+    forms, about = _FORMS.findall(text)[0]
+    options["help"] = about or None
+    if item.kind is not _NAMED:
+        shown = typer.Argument(metavar=forms or None, **options)
+    else:
+        listed, metavar = _NAMES.findall(forms)[0]
+        names = [name.strip() for name in listed.split(",") if name.strip()]
+        if (item.default is False or names) and not any(name.startswith("--") for name in names):
+            names.insert(0, f"--{item.name.replace('_', '-')}")
+        shown = typer.Option(*names, metavar=metavar or None, **options)
+    return item.replace(kind=_NAMED, annotation=Annotated[kind, shown])
 
 
 def _run(body: Callable[..., None], options: Options, arguments: dict[str, Any]) -> None:

@@ -12,10 +12,10 @@ from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
 from graveler.committed import metarange
-from graveler.committed.diff import pieces, same_content, same_ranges
-from graveler.committed.flat import Record
-from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.cache.flat import Record
+from graveler.committed.diff import pieces, same_content, same_ranges, span_of
+from graveler.committed.ranges.range_store import RangeStore
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.committed.tree import Tree, tree_of
 from graveler.errors import UnsortedKeysError
@@ -41,6 +41,16 @@ class Tally:
         """The number of all changed keys."""
         return self.added + self.changed + self.removed
 
+    def add(self, other: "Tally") -> None:
+        """Add other numbers."""
+        self.added += other.added
+        self.changed += other.changed
+        self.removed += other.removed
+
+    def summary(self, *, reused: int, written: int) -> Summary:
+        """Return the numbers with those of ranges."""
+        return Summary(self.added, self.changed, self.removed, reused, written)
+
 
 def rewrite(
     store: RangeStore,
@@ -50,6 +60,7 @@ def rewrite(
     settle: Settle[C],
     *,
     before: bytes = b"",
+    tally: Tally | None = None,
 ) -> Tally:
     """Write `base` with `changes` to `writer`.
 
@@ -61,8 +72,9 @@ def rewrite(
         base: Ranges in key order.
         changes: Tuples that start with their key, in key order.
         before: The first key of the range after `base` if `base` is a part of a tree, else b"".
+        tally: The numbers to which those of the changes are added, and which are returned.
     """
-    tally = Tally()
+    tally = Tally() if tally is None else tally
     cursor = Cursor(changes)
     at = 0
     while cursor.head is not None:
@@ -212,18 +224,8 @@ def apply(
             writer.add_all(cast("Iterable[Record]", filter(itemgetter(2), changes)))
             made, tree = writer.finish_tree()
             tally = Tally(added=sum(info.count for info in tree))
-    return _applied(writer, made, [tally], changed=tally.total > 0)
-
-
-def _applied(writer: RangeWriter, made: str, tallies: Sequence[Tally], *, changed: bool) -> Applied:
-    summary = Summary(
-        added=sum(tally.added for tally in tallies),
-        changed=sum(tally.changed for tally in tallies),
-        removed=sum(tally.removed for tally in tallies),
-        ranges_reused=writer.reused,
-        ranges_written=writer.written,
-    )
-    return Applied(made, summary, changed=changed)
+    summary = tally.summary(reused=writer.reused, written=writer.written)
+    return Applied(made, summary, changed=tally.total > 0)
 
 
 def keeping(
@@ -262,7 +264,7 @@ def reapply(
             other, both included, in key order.
     """
     sides = [metarange.read(store, tree) for tree in (base, earlier, moved)]
-    tallies: list[Tally] = []
+    tally = Tally()
     changed = False
     with RangeWriter(store, splitting) as writer:
         for shared, segment in pieces(*sides):
@@ -275,14 +277,11 @@ def reapply(
                 changed = changed or not same_ranges(before, done)
                 writer.add_ranges(done)
             else:
-                first = min(side[0].min_key for side in segment if side)
-                last = max(side[-1].max_key for side in segment if side)
-                tallies.append(
-                    rewrite(store, writer, tree_of(now), changes(first, last), overwrite)
-                )
+                again = changes(*span_of(segment))
+                rewrite(store, writer, tree_of(now), again, overwrite, tally=tally)
         made, _ = writer.finish_tree()
-    changed = changed or any(tally.total for tally in tallies)
-    return _applied(writer, made, tallies, changed=changed)
+    summary = tally.summary(reused=writer.reused, written=writer.written)
+    return Applied(made, summary, changed=changed or tally.total > 0)
 
 
 def overwrite(change: StagedChange, record: Record | None) -> Record | None:

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Literal, NamedTuple
 
 from graveler.committed.metarange import get
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.values import value_identity
 
 

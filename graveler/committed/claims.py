@@ -25,15 +25,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
-from operator import eq
 from typing import NamedTuple, Self
 
 from graveler.base.background import batches
 from graveler.committed.apply import StagedChange, apply
-from graveler.committed.diff import RawChange, diff_ranges, same_content
+from graveler.committed.diff import diff_ranges, record_diff, same_content
 from graveler.committed.lookup import find_many
 from graveler.committed.metarange import EMPTY_METARANGE, get, prefix_end, read, scan
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.splitting import Splitting
 from graveler.model import CLAIMS, Commit
 from graveler.values import RECORD_ID_BYTES, decode_value, encode_value, record_id, value_identity
@@ -389,11 +388,6 @@ def claimed(
     if step and kept != stored:
         claims.title(writer, step, kept)
     return claims.tree()
-
-
-def record_diff(store: RangeStore, left: str, right: str) -> Iterator[RawChange]:
-    """Yield the keys whose records differ, even if their content is equal."""
-    return diff_ranges(store, read(store, left), read(store, right), same=eq)
 
 
 def titles(store: RangeStore, tree: str, run: str) -> Iterator[tuple[str, str]]:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import eq
 from typing import NamedTuple
 
-from graveler.committed import metarange
-from graveler.committed.flat import FlatTable
+from graveler.committed.cache.flat import FlatTable
 from graveler.committed.metarange import prefix_end, read
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.tree import Tree, shared_ends, shared_start, tree_of
 from graveler.model import RangeInfo
 from graveler.values import value_identity
@@ -74,11 +73,16 @@ def pieces(*sides: Side) -> Iterator[tuple[Tree, Segment | None]]:
     last = tree_of(sides[-1])
     at = 0
     for segment in segments(*differing(*sides)):
-        start = min(side[0].min_key for side in segment if side)
-        following = last.at_or_after(start, at)
+        following = last.at_or_after(span_of(segment)[0], at)
         yield last[at:following], segment
         at = following + len(segment[-1])
     yield last[at:], None
+
+
+def span_of(segment: Segment) -> tuple[bytes, bytes]:
+    """Return the first and the last key of a segment."""
+    ends = [(side[0].min_key, side[-1].max_key) for side in segment if side]
+    return min(first for first, _ in ends), max(last for _, last in ends)
 
 
 def segments(*sides: Side) -> Iterator[Segment]:
@@ -161,10 +165,12 @@ def same_records(store: RangeStore, left: str, right: str) -> bool:
 
     The ids of the trees do not tell: the same records can be split differently.
     """
-    if left == right:
-        return True
-    sides = (read(store, left), read(store, right))
-    return next(diff_ranges(store, *sides, same=eq), None) is None
+    return left == right or next(record_diff(store, left, right), None) is None
+
+
+def record_diff(store: RangeStore, left: str, right: str) -> Iterator[RawChange]:
+    """Yield the keys whose records differ, even if their content is equal."""
+    return diff_ranges(store, read(store, left), read(store, right), same=eq)
 
 
 class _Cursor:
@@ -261,22 +267,10 @@ def differing_spans(store: RangeStore, left: str, right: str) -> tuple[Span, ...
     """
     if left == right:
         return ()
-    rest = differing(_infos(store, left), _infos(store, right))
-    spans = [
-        (
-            min(side[0].min_key for side in segment if side),
-            max(side[-1].max_key for side in segment if side),
-        )
-        for segment in segments(*rest)
-    ]
+    rest = differing(read(store, left), read(store, right))
+    spans = list(map(span_of, segments(*rest)))
     step = -(-len(spans) // _MOST)
     return tuple(
         (spans[at][0], spans[min(at + step, len(spans)) - 1][1])
         for at in range(0, len(spans), step or 1)
     )
-
-
-def _infos(store: RangeStore, tree: str) -> Tree:
-    """Return a tree's ranges, from memory if this process has just built the tree."""
-    infos = store.cache.metaranges.get(tree)
-    return metarange.read(store, tree) if infos is None else infos

@@ -6,10 +6,12 @@ from itertools import groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, Self, overload
 
+from xxhash import xxh3_64_intdigest
+
 from graveler.base.forks import held_off
-from graveler.committed.flat import FlatTable, hashes_of, slots_of
+from graveler.committed.cache.flat import FlatTable
 from graveler.committed.metarange import read
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.tree import Tree
 
 _FEW = 64
@@ -64,6 +66,24 @@ class Rows(Sequence[bytes | None]):
             self._table_of.tolist(), self._bounds.tolist(), strict=True
         ):
             yield tables[table].buffer[start:stop] if stop else None
+
+
+def hashes_of(keys: Sequence[bytes]) -> Any:
+    """Return the hashes of keys as an array of numpy."""
+    import numpy
+
+    return numpy.fromiter(map(xxh3_64_intdigest, keys), numpy.uint64, len(keys))
+
+
+def slots_of(hashes: Any, homes: Any, shifts: Any) -> tuple[Any, Any]:
+    """Return the first slot and the tag of each of many keys, for `FlatTable.find_many`.
+
+    Args:
+        hashes: The hashes of the keys, an array of numpy.
+        homes: The `homes` of the table of each key, an array of numpy, or one number for all.
+        shifts: The `shift` of the table of each key, in the same way.
+    """
+    return (hashes >> 32) * homes >> 32, (hashes << shifts).astype("u4")
 
 
 def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:

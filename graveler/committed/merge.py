@@ -19,7 +19,7 @@ bases, their values at a key are merged first: see `bases`.
 A table whose log both sides changed is decided as a whole, not key by key: see `units`.
 """
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import merge as merge_sorted
 from itertools import filterfalse, groupby
@@ -29,6 +29,7 @@ from typing import Literal, NamedTuple
 from graveler.committed import metarange
 from graveler.committed.apply import StagedChange, apply, rewrite
 from graveler.committed.bases import CONFLICT, Bases, BaseValues, Unresolved
+from graveler.committed.cache.flat import Record
 from graveler.committed.diff import (
     RawChange,
     Segment,
@@ -38,12 +39,11 @@ from graveler.committed.diff import (
     pieces,
     same_content,
     same_ranges,
+    span_of,
 )
-from graveler.committed.flat import Record
-from graveler.committed.merge_slices import WHOLE, MergedSlice, Order, Slice, Step, Tasks, cut
-from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
-from graveler.committed.splitting import Cutter, Splitting
+from graveler.committed.ranges.range_store import RangeStore
+from graveler.committed.ranges.range_writer import RangeWriter
+from graveler.committed.splitting import Splitting
 from graveler.committed.tree import Tree, tree_of
 from graveler.committed.units import is_torn, log_of, name_of, units_of
 from graveler.errors import InvalidInputError
@@ -119,10 +119,9 @@ def merge(
     resolve: Resolve | None = None,
     whole: Whole | None = None,
     earlier: Earlier | None = None,
-    tasks: Tasks | None = None,
     units: bool = True,
 ) -> Merged:
-    """Merge tree `source` into `dest`. Without tasks, nothing is written if there is a conflict.
+    """Merge tree `source` into `dest`. Nothing is written if there is a conflict.
 
     Args:
         base: The metarange id of the single base, or all best bases.
@@ -132,9 +131,6 @@ def merge(
             conflict.
         earlier: An earlier result for the same bases and source, settled in the same way. Where
             the destination has not changed since, its ranges are reused and not opened.
-        tasks: Tasks that merge the slices that are opened. They settle conflicts like `strategy`
-            and `resolve`, and put ranges before it is known whether another slice has a conflict.
-            If the bases have several trees, this process merges.
         units: Whether folders with a log are merged as a whole.
     """
     sides = _Sides(store, base, source, dest, earlier)
@@ -142,13 +138,13 @@ def merge(
     if sides.result is not None:
         return Merged(sides.result)
     with RangeWriter(store, splitting, hold=True) as writer:
-        sides.write_all(writer, judge, splitting, tasks)
+        sides.write(writer, judge)
         if not (units and sides.find_torn()):
             return judge.merged(writer)
     # decisions by path do not count within units: they are discarded
     judge = _Judge(strategy, resolve, whole)
     with RangeWriter(store, splitting, hold=True) as writer:
-        sides.write_all(writer, judge, splitting, tasks)
+        sides.write(writer, judge)
         winners = judge.winners(sides.torn)
         merged = judge.merged(writer)
     if merged.conflict_count:
@@ -165,24 +161,6 @@ def staged(change: RawChange) -> StagedChange:
     """Return the change that brings the right value."""
     key, _, value = change
     return key, None if value is None else record_id(key, value), value
-
-
-def merge_slice(
-    store: RangeStore,
-    order: Order,
-    piece: Slice,
-    *,
-    strategy: str | None = None,
-    resolve: Resolve | None = None,
-) -> MergedSlice:
-    """Merge a slice. On return its ranges are in the store, unless there are conflicts."""
-    sides = _Sides(store, order.base, order.source, order.dest, order.earlier)
-    sides.torn = order.torn
-    judge = _Judge(strategy, resolve, None)
-    with RangeWriter(store, order.splitting, hold=True) as writer:
-        sides.write(writer, judge, piece)
-        infos = () if judge.conflict_count else writer.finish()
-    return MergedSlice(infos, judge.conflicts, judge.conflict_count, sorted(sides.logs))
 
 
 def merge_changes(
@@ -236,9 +214,9 @@ class _Sides:
         elif trees == (dest,):
             self.result = source
 
-    def write(self, writer: RangeWriter, judge: "_Judge", piece: Slice = WHOLE) -> None:
+    def write(self, writer: RangeWriter, judge: "_Judge") -> None:
         """Write the merged tree. Torn units are not merged yet."""
-        for shared, segment in self._pieces(piece):
+        for shared, segment in self._pieces():
             writer.add_ranges(shared)
             if segment is None:
                 return
@@ -248,52 +226,6 @@ class _Sides:
             else:
                 dest = tree_of(segment[self._count + 1])
                 rewrite(self._store, writer, dest, self._candidates(segment), judge.settle)
-
-    def write_all(
-        self, writer: RangeWriter, judge: "_Judge", splitting: Splitting, tasks: Tasks | None
-    ) -> None:
-        """Write the merged tree like `write`, but let tasks merge the slices that are opened."""
-        if tasks is None or self._count > 1:
-            self.write(writer, judge)
-            return
-        slices = self._slices(splitting, tasks.share)
-        if sum(each.size for each in slices) < max(tasks.least, 1):
-            self.write(writer, judge)
-            return
-        base, source, dest, *earlier = self._trees
-        then = Earlier(*earlier) if earlier else None
-        order = Order(base, source, dest, then, self.torn, splitting)
-        refused: set[bytes] = set()
-        while True:
-            opened = [each for each in slices if each.size]
-            done = tasks.run(order, opened)
-            lost = {
-                piece.upto or b""
-                for piece, made in zip(opened, done, strict=True)
-                if not _ends(piece, made, splitting)
-            }
-            if not lost:
-                break
-            refused |= lost
-            slices = self._slices(splitting, tasks.share, refused)
-        made_of = dict(zip(opened, done, strict=True))
-        for piece in slices:
-            made = made_of.get(piece)
-            if made is None:
-                self.write(writer, judge, piece)
-            else:
-                writer.add_ranges(tree_of(made.infos))
-                judge.take(made)
-                self.logs.update(made.logs)
-
-    def _slices(
-        self, splitting: Splitting, share: int, refused: Container[bytes] = ()
-    ) -> list[Slice]:
-        steps = (
-            Step.of(shared, segment, self._taken(segment) if segment else None, self._count)
-            for shared, segment in self._pieces()
-        )
-        return cut(steps, splitting, share, refused)
 
     def find_torn(self) -> bool:
         """Find the torn units among those that the walk has met. Return whether there are any."""
@@ -346,8 +278,8 @@ class _Sides:
                 elif not same_content(chosen, stored):
                     yield RawChange(candidate.key, stored, chosen)
 
-    def _pieces(self, piece: Slice = WHOLE) -> Iterator[tuple[Tree, Segment | None]]:
-        return pieces(*(piece.of(metarange.read(self._store, tree)) for tree in self._trees))
+    def _pieces(self) -> Iterator[tuple[Tree, Segment | None]]:
+        return pieces(*(metarange.read(self._store, tree) for tree in self._trees))
 
     def _taken(self, segment: Segment) -> Side | None:
         """Return the side whose ranges are the result, or None if there is no such side."""
@@ -368,9 +300,8 @@ class _Sides:
         If the source changed a log in one segment and the destination changed it in another, the
         first or the last key of each segment is in the log.
         """
-        ends = [(side[0].min_key, side[-1].max_key) for side in segment if side]
-        self._note(min(first for first, _ in ends))
-        self._note(max(last for _, last in ends))
+        for key in span_of(segment):
+            self._note(key)
 
     def _note(self, key: bytes) -> None:
         log = log_of(key)
@@ -444,11 +375,6 @@ class _Judge:
         self.conflicts: list[RawConflict] = []
         self.conflict_count = 0
 
-    def take(self, made: MergedSlice) -> None:
-        """Add the conflicts of the next slice."""
-        self.conflicts += made.conflicts[: SHOWN - len(self.conflicts)]
-        self.conflict_count += made.conflict_count
-
     def merged(self, writer: RangeWriter) -> Merged:
         """Return the tree that was written, or the conflicts."""
         if self.conflict_count:
@@ -511,13 +437,6 @@ class _Judge:
         if self._strategy is None:
             return CONFLICT
         return source if self._strategy == "source-wins" else dest
-
-
-def _ends(piece: Slice, made: MergedSlice, splitting: Splitting) -> bool:
-    """Return whether the next slice is independent: this one ends at a break key or is empty."""
-    if piece.upto is None or not made.infos:
-        return True
-    return Cutter(splitting).hard(made.infos[-1].max_key, None)
 
 
 def _conflict(unit: bytes) -> RawConflict:

@@ -7,9 +7,8 @@ follows from its records like the id of a range. The empty tree has an id and no
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
-from graveler.committed.flat import Run
-from graveler.committed.range_store import RangeStore
-from graveler.committed.table import (
+from graveler.committed.cache.flat import Run
+from graveler.committed.cache.table import (
     FinishedTable,
     Scratch,
     TableFile,
@@ -17,6 +16,7 @@ from graveler.committed.table import (
     local_form,
     table_properties,
 )
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.tree import Tree, tree_of
 from graveler.model import RangeInfo
 from graveler.values import range_id
@@ -94,14 +94,6 @@ def prefix_end(prefix: bytes) -> bytes | None:
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
-def stream(
-    store: RangeStore, infos: Sequence[RangeInfo], start: bytes = b"", stop: bytes | None = None
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and value from `start` up to `stop`, opening each range when it is reached."""
-    for run in runs(store, infos, start, stop):
-        yield from zip(*run.columns(), strict=True)
-
-
 def runs(
     store: RangeStore, infos: Sequence[RangeInfo], start: bytes = b"", stop: bytes | None = None
 ) -> Iterator[Run]:
@@ -126,4 +118,5 @@ def scan(
     store: RangeStore, metarange: str, start: bytes = b"", stop: bytes | None = None
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield key and value of a tree from `start` up to, not including, `stop`."""
-    return stream(store, read(store, metarange), start, stop)
+    for run in runs(store, read(store, metarange), start, stop):
+        yield from zip(*run.columns(), strict=True)

@@ -11,9 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json
-from graveler.committed.range_store import RangeStore
-from graveler.committed.table import TableKind, checked
+from graveler.base.records import (
+    DIGEST,
+    FORMAT,
+    TEXT,
+    array,
+    decode_json,
+    encode_json,
+    read_fields,
+)
+from graveler.committed.cache.table import TableKind, checked
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.errors import (
     CorruptionError,
     NewerFormatError,
@@ -28,12 +36,6 @@ from graveler.values import decode_range_info, entry_address
 
 _IDENTIFIER = re.compile(r"[0-9a-f]{64}")
 _UNFIT = (ObjectNotFoundError, CorruptionError, NewerFormatError, OlderFormatError)
-
-
-def opened(ranges: RangeStore, identifier: bytes) -> TableReader:
-    """Return a table of the storage. Its records are not verified against its id."""
-    key = ranges.key(identifier)
-    return TableReader(ranges.objects.get(key), name=key)
 
 
 def ranges_of(ranges: RangeStore, metarange: bytes) -> list[RangeInfo]:
@@ -54,8 +56,8 @@ def _needed(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the records of a table that a kept commit needs. They are verified at the end."""
     try:
-        for records in checked(opened(ranges, identifier), identifier, kind):
-            yield from zip(records.keys, records.values, strict=True)
+        for some, _ in checked(ranges.stored(identifier), identifier, kind):
+            yield from zip(some.keys, some.values, strict=True)
     except ObjectNotFoundError as error:
         raise CorruptionError(
             f"table {identifier.hex()} of a kept commit is missing; nothing is collected until it is "
@@ -124,12 +126,11 @@ class AddressLists:
 
     def _read(self, identifier: bytes) -> list[bytes]:
         what = f"list of the addresses in range {identifier.hex()}"
-        fields = Fields(
-            decode_json(self.ranges.objects.get(self.key(identifier)), what, stamped=True), what
-        )
-        found = [_bytes(text) for text in fields.texts("addresses")]
-        if fields.digest("digest") != _digest(identifier, found):
-            raise fields.wrong("digest", "that of the addresses")
+        value = decode_json(self.ranges.objects.get(self.key(identifier)), what, stamped=True)
+        texts, digest = read_fields(value, what, addresses=array(TEXT), digest=DIGEST)
+        found = [_bytes(text) for text in texts]
+        if digest != _digest(identifier, found):
+            raise CorruptionError(f"{what} cannot be read: its digest is not that of the addresses")
         return found
 
 

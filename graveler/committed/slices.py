@@ -24,9 +24,8 @@ from graveler.committed.apply import (
     overwrite,
     rewrite,
 )
-from graveler.committed.flat import Record
-from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.ranges.range_store import RangeStore
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Cutter, Splitting
 from graveler.committed.tree import Tree, tree_of
 from graveler.errors import SourceChangedError
@@ -243,35 +242,20 @@ def _rewrite(
     cursor = Cursor(changes)
 
     def write(info: RangeInfo, limit: bytes | None) -> None:
-        records = _between(store.open_range(info, numbered=True).records(), after, upto)
-        writer.add_all(joined(records, cursor.below(limit), overwrite, tally))
+        records = store.open_range(info, numbered=True).records()
+        inside = [each for each in records if each[0] > after and (upto is None or each[0] <= upto)]
+        writer.add_all(joined(inside, cursor.below(limit), overwrite, tally))
 
     if base and base[0].min_key <= after:
         info, base = base[0], base[1:]
         write(info, info.max_key + b"\0")
     ending = base[-1] if base and upto is not None and base[-1].max_key > upto else None
-    if ending is None:
-        inner = rewrite(store, writer, base, cursor.below(None), overwrite, before=following)
-    else:
-        limit = ending.min_key
-        inner = rewrite(store, writer, base[:-1], cursor.below(limit), overwrite, before=limit)
+    limit = None if ending is None else ending.min_key
+    inner, ahead = (base, following) if ending is None else (base[:-1], ending.min_key)
+    rewrite(store, writer, inner, cursor.below(limit), overwrite, before=ahead, tally=tally)
+    if ending is not None:
         write(ending, None)
-    return _sum((tally, inner))
-
-
-def _between(records: list[Record], after: bytes, upto: bytes | None) -> list[Record]:
-    return [
-        record for record in records if record[0] > after and (upto is None or record[0] <= upto)
-    ]
-
-
-def _sum(tallies: Iterable[Tally]) -> Tally:
-    total = Tally()
-    for tally in tallies:
-        total.added += tally.added
-        total.changed += tally.changed
-        total.removed += tally.removed
-    return total
+    return tally
 
 
 def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
@@ -289,7 +273,9 @@ def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
                 f"{key.decode(errors='replace')!r} was in the source at the first look and not at "
                 "the second one: import it again, from a source that does not change meanwhile"
             )
-    tally = _sum(part.tally for part in parts)
+    tally = Tally()
+    for part in parts:
+        tally.add(part.tally)
     if not tally.total:
         return Applied(cut.base, Summary(ranges_reused=len(tree)), changed=False)
     runs = [tree[:start], *(tree_of(part.infos) for part in parts), tree[stop:]]
@@ -298,11 +284,8 @@ def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
         for run, following in zip_longest(runs, runs[1:]):
             writer.add_ranges(run, before=following[0].min_key if following else b"")
         made, _ = writer.finish_tree()
-    summary = Summary(
-        added=tally.added,
-        changed=tally.changed,
-        removed=tally.removed,
-        ranges_reused=start + len(tree) - stop + sum(part.reused for part in parts),
-        ranges_written=sum(part.written for part in parts),
+    summary = tally.summary(
+        reused=start + len(tree) - stop + sum(part.reused for part in parts),
+        written=sum(part.written for part in parts),
     )
     return Applied(made, summary, changed=True)

@@ -25,7 +25,7 @@ from xxhash import xxh64_digest
 from xxhash import xxh64_intdigest as xxh64
 
 from graveler.base.forks import held_off
-from graveler.base.records import Fields
+from graveler.base.records import FieldType, Unfit, checked, integer, load_fields
 from graveler.errors import InvalidInputError
 
 HASH_SEED = 42
@@ -144,20 +144,23 @@ class Splitting:
         }
 
     @classmethod
-    def read(cls, stored: Fields) -> Self:
-        """Return the policy of a record, or raise CorruptionError."""
-        policy = stored.text("policy")
-        if policy not in POLICIES:
-            raise stored.wrong("policy", " or ".join(POLICIES))
-        numbers = {name: stored.number(name) for name in OF_POLICY[policy]}
+    def load(cls, value: Any) -> Self:
+        """Return the policy of a record's fields, or raise `Unfit`."""
+        (policy,) = load_fields(value, policy=_POLICY)
+        names = OF_POLICY[policy]
+        numbers = load_fields(value, **dict.fromkeys(names, integer()))
         try:
-            return cls(policy, **numbers)
+            return cls(policy, **dict(zip(names, numbers, strict=True)))
         except InvalidInputError as error:
-            raise stored.wrong("max_bytes", str(error)) from error
+            raise Unfit(value, f"a policy of splitting: {error}") from error
 
 
 MANY = 4_096
 """The number of keys from which on numpy is used. Loading it takes about 100 ms."""
+
+SPLITTING = FieldType(Splitting.load, Splitting.encode)
+"""How a policy is stored."""
+_POLICY = checked(" or ".join(POLICIES), str, fits=POLICIES.__contains__)
 
 PARAMETERS = tuple(field.name for field in fields(Splitting))[1:]
 """The parameters of all policies, in the order of `Splitting`."""

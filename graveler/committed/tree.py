@@ -8,10 +8,11 @@ of the same rows.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Protocol, Self, overload
+from typing import Self, overload
 
 from xxhash import xxh3_128_digest
 
+from graveler.committed.cache.flat import FlatTable
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo
 from graveler.values import (
@@ -29,29 +30,6 @@ _BLOCK = 1_024
 _SUM = 16
 _LOOKUPS = 16
 """The number of lookups by key after which the keys are copied out of the local form."""
-
-
-class Rows(Protocol):
-    """The rows of a metarange: the last key of each range, and the value record of the range."""
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-
-    def key(self, row: int) -> bytes:
-        """Return the last key of a range."""
-
-    def value(self, row: int) -> bytes:
-        """Return the value record of a range."""
-
-    def keys(self, start: int = 0, stop: int | None = None) -> Sequence[bytes]:
-        """Return the last keys of the ranges from `start` up to `stop`."""
-
-    def values(self, start: int = 0, stop: int | None = None) -> Sequence[bytes]:
-        """Return the value records of the ranges from `start` up to `stop`."""
-
-    def record_ids(self, start: int = 0, stop: int | None = None) -> bytes:
-        """Return their record ids, 32 bytes each."""
 
 
 class RowList:
@@ -82,6 +60,10 @@ class RowList:
     def record_ids(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return their record ids, 32 bytes each."""
         return self._record_ids[_STEP * start : None if stop is None else _STEP * stop]
+
+
+Rows = FlatTable | RowList
+"""The rows of a metarange: the last key of each range, and the value record of the range."""
 
 
 class _Decoded:
@@ -144,23 +126,14 @@ class Tree(Sequence[RangeInfo]):
         rows: The rows of the metarange.
     """
 
-    __slots__ = ("_decoded", "_start", "_stop")
+    __slots__ = ("_decoded", "_rows")
 
     def __init__(self, rows: Rows) -> None:
         self._decoded = _Decoded(rows)
-        self._start = 0
-        self._stop = rows.count
-
-    @classmethod
-    def _view(cls, decoded: _Decoded, start: int, stop: int) -> Self:
-        view = cls.__new__(cls)
-        view._decoded = decoded
-        view._start = start
-        view._stop = max(start, stop)
-        return view
+        self._rows = range(rows.count)
 
     def __len__(self) -> int:
-        return self._stop - self._start
+        return len(self._rows)
 
     @overload
     def __getitem__(self, place: int) -> RangeInfo: ...
@@ -169,17 +142,15 @@ class Tree(Sequence[RangeInfo]):
     def __getitem__(self, place: slice) -> Self: ...
 
     def __getitem__(self, place: int | slice) -> RangeInfo | Self:
-        if isinstance(place, slice):
-            start, stop, step = place.indices(len(self))
-            if step != 1:
-                raise IndexError(f"a tree has no slices of step {step}")
-            return self._view(self._decoded, self._start + start, self._start + stop)
-        if not -len(self) <= place < len(self):
-            raise IndexError(f"range {place} of {len(self)}")
-        return self._decoded.info(place % len(self) + self._start)
+        rows = self._rows[place]
+        if isinstance(rows, int):
+            return self._decoded.info(rows)
+        view = type(self).__new__(type(self))
+        view._decoded, view._rows = self._decoded, rows
+        return view
 
     def __iter__(self) -> Iterator[RangeInfo]:
-        return map(self._decoded.info, range(self._start, self._stop))
+        return map(self._decoded.info, self._rows)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -192,17 +163,17 @@ class Tree(Sequence[RangeInfo]):
 
     def at_or_after(self, key: bytes, start: int = 0) -> int:
         """Return the position, from `start` on, of the first range that ends at or after `key`."""
-        at = self._decoded.bisect(key, self._start + start, self._stop)
-        return at - self._start
+        at = self._decoded.bisect(key, self._rows.start + start, self._rows.stop)
+        return at - self._rows.start
 
     def find(self, key: bytes) -> RangeInfo | None:
         """Return the only range that can hold `key`, or None if none can."""
-        decoded = self._decoded
+        decoded, rows = self._decoded, self._rows
         if decoded.keys is None:
-            at = decoded.bisect(key, self._start, self._stop)
+            at = decoded.bisect(key, rows.start, rows.stop)
         else:  # not a call: this runs for each lookup
-            at = bisect_left(decoded.keys, key, self._start, self._stop)
-        if at == self._stop:
+            at = bisect_left(decoded.keys, key, rows.start, rows.stop)
+        if at >= rows.stop:
             return None
         info = decoded.infos.get(at) or decoded.info(at)
         return info if info.min_key <= key else None
@@ -219,7 +190,7 @@ class Tree(Sequence[RangeInfo]):
 
     def last_key(self, place: int) -> bytes:
         """Return the last key of a range."""
-        return self._decoded.rows.key(self._start + place)
+        return self._decoded.rows.key(self._rows[place])
 
     def ids(self) -> list[bytes]:
         """Return the ids of the ranges."""
@@ -227,15 +198,15 @@ class Tree(Sequence[RangeInfo]):
 
     def keys(self) -> Sequence[bytes]:
         """Return the last key of each range."""
-        return self._decoded.rows.keys(self._start, self._stop)
+        return self._decoded.rows.keys(self._rows.start, self._rows.stop)
 
     def values(self) -> Sequence[bytes]:
         """Return the value record of each range."""
-        return self._decoded.rows.values(self._start, self._stop)
+        return self._decoded.rows.values(self._rows.start, self._rows.stop)
 
     def record_ids(self) -> bytes:
         """Return the record ids of the ranges in the metarange, 32 bytes each."""
-        return self._decoded.record_ids()[_STEP * self._start : _STEP * self._stop]
+        return self._decoded.record_ids()[_STEP * self._rows.start : _STEP * self._rows.stop]
 
     def sums(self) -> bytes:
         """Return the sums of the blocks of a whole tree of many ranges; empty for any other."""
@@ -245,7 +216,7 @@ class Tree(Sequence[RangeInfo]):
 
     def placed_ids(self) -> tuple[bytes, int, int]:
         """Return all record ids of the metarange, uncopied, and start and stop of these ranges."""
-        return self._decoded.record_ids(), self._start, self._stop
+        return self._decoded.record_ids(), self._rows.start, self._rows.stop
 
 
 class TreeBuilder:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from graveler.committed.bases import CONFLICT, BaseValues
 from graveler.committed.diff import diff, same_content
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 
 _LOG = b"_delta_log/"
 

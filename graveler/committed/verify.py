@@ -6,9 +6,9 @@ The check reads the object store, never the cache. It reports problems instead o
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
+from graveler.committed.cache.table import TableKind, checked, table_properties
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_store import RangeStore
-from graveler.committed.table import TableKind, checked, table_properties
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import RangeInfo
 from graveler.sstable.reader import TableReader
@@ -103,11 +103,10 @@ def verify_metarange(store: RangeStore, metarange: str) -> Iterator[Problem]:
 def _checked(
     store: RangeStore, identifier: bytes, kind: TableKind, digest: RecordsDigest
 ) -> Generator[Problem, None, TableReader | None]:
-    key = store.key(identifier)
     try:
-        reader = TableReader(store.objects.get(key), name=key)
-        for records in checked(reader, identifier, kind):
-            digest.add(records.keys, records.values)
+        reader = store.stored(identifier)
+        for some, _ in checked(reader, identifier, kind):
+            digest.add(some.keys, some.values)
     except (CorruptionError, ObjectNotFoundError) as error:
         yield Problem(kind, identifier.hex(), str(error))
         return None

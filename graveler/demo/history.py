@@ -1,7 +1,6 @@
 """The history that the report draws: main, its runs, and the ranges of each tree."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graveler.committed.metarange import read
@@ -11,27 +10,22 @@ from graveler.model import Commit, RangeInfo
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The commits of one run, drawn next to main.
+    """The commits of one run, next to main.
 
     Attributes:
         commits: Its commits, oldest first.
-        fork: Commit of main from which the run started.
-        merge: Commit of main that merges it; "" while there is none.
+        first: The place in main after the commit that the run started from.
+        last: The place of the commit that merges it; after the end of main while there is none.
     """
 
     commits: tuple[Commit, ...]
-    fork: str
-    merge: str
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
 class RangeLife:
-    """One range, from the commit that added it to the last one that has it.
-
-    Attributes:
-        first: Position in main of the commit that added it.
-        last: Position of the last commit in a row that has it.
-    """
+    """One range, from the place in main that added it to the last place in a row that has it."""
 
     info: RangeInfo
     first: int
@@ -54,70 +48,49 @@ class History:
     ranges: tuple[RangeLife, ...]
     sizes: tuple[tuple[int, int], ...]
 
-    def positions(self) -> dict[str, float]:
-        """Return the position of each commit in time: 0, 1, 2 … on main, values between on a run."""
-        places = {commit.id: float(place) for place, commit in enumerate(self.main)}
-        between: defaultdict[int, list[Commit]] = defaultdict(list)
-        for lane in self.lanes:
-            for commit in lane.commits:
-                earlier = sum(other.created < commit.created for other in self.main)
-                between[max(earlier - 1, 0)].append(commit)
-        for place, commits in between.items():
-            commits.sort(key=lambda commit: commit.created)
-            for count, commit in enumerate(commits, 1):
-                places[commit.id] = place + count / (len(commits) + 1)
-        return places
-
 
 def read_history(repository: Repository, branch: str = "main") -> History:
     """Read the history of `branch`."""
     main = tuple(repository.log(branch, first_parent=True))[::-1]
     trees = [read(repository.stores.ranges, commit.metarange) for commit in main]
-    return History(
-        main=main,
-        lanes=_lanes(repository, main),
-        ranges=_lives(trees),
-        sizes=_sizes(trees),
+    lives = _lives(trees)
+    new = [[life for life in lives if life.first == place] for place in range(len(main))]
+    sizes = tuple(
+        (_size(life.info for life in lives), _size(tree))
+        for lives, tree in zip(new, trees, strict=True)
     )
+    return History(main, _lanes(repository, main), lives, sizes)
+
+
+def _size(ranges: Iterable[RangeInfo]) -> int:
+    return sum(info.size for info in ranges)
 
 
 def _lanes(repository: Repository, main: tuple[Commit, ...]) -> tuple[Lane, ...]:
-    on_main = {commit.id for commit in main}
-    ends = [(parent, commit.id) for commit in main for parent in commit.parents[1:]]
-    ends += [(branch.commit_id, "") for branch in repository.branches(hidden=True) if branch.hidden]
+    places = {commit.id: place for place, commit in enumerate(main)}
+    ends = [(parent, places[commit.id]) for commit in main for parent in commit.parents[1:]]
+    hidden = (branch for branch in repository.branches(hidden=True) if branch.hidden)
+    ends += [(branch.commit_id, len(main)) for branch in hidden]
     lanes = []
     for head, merge in ends:
         commits = []
         commit = repository.commit(head)
-        while commit.id not in on_main:
+        while commit.id not in places:
             commits.append(commit)
             commit = repository.commit(commit.parents[0])
         if commits:
-            lanes.append(Lane(tuple(commits[::-1]), commit.id, merge))
+            lanes.append(Lane(tuple(commits[::-1]), places[commit.id] + 1, merge))
     return tuple(sorted(lanes, key=lambda lane: lane.commits[0].created))
 
 
 def _lives(trees: Sequence[Sequence[RangeInfo]]) -> tuple[RangeLife, ...]:
     alive: dict[bytes, RangeLife] = {}
-    over: list[RangeLife] = []
+    lives: list[RangeLife] = []
     for place, tree in enumerate(trees):
-        ranges = {info.id: info for info in tree}
-        over += [life for identifier, life in alive.items() if identifier not in ranges]
-        alive = {
-            identifier: RangeLife(
-                info, alive[identifier].first if identifier in alive else place, place
-            )
-            for identifier, info in ranges.items()
-        }
-    over += alive.values()
-    return tuple(sorted(over, key=lambda life: (life.info.min_key, life.first)))
-
-
-def _sizes(trees: Sequence[Sequence[RangeInfo]]) -> tuple[tuple[int, int], ...]:
-    sizes = []
-    before: set[bytes] = set()
-    for tree in trees:
-        brought = sum(info.size for info in tree if info.id not in before)
-        sizes.append((brought, sum(info.size for info in tree)))
-        before = {info.id for info in tree}
-    return tuple(sizes)
+        earlier, alive = alive, {}
+        for info in tree:
+            first = earlier.pop(info.id).first if info.id in earlier else place
+            alive[info.id] = RangeLife(info, first, place)
+        lives += earlier.values()
+    lives += alive.values()
+    return tuple(sorted(lives, key=lambda life: (life.info.min_key, life.first)))

@@ -10,7 +10,7 @@ import graveler
 from graveler import frames
 from graveler.base.background import Progress, no_progress
 from graveler.committed.splitting import Splitting
-from graveler.demo.flights import FLIGHTS, Flights, hour_prefix, land, load_flights
+from graveler.demo.flights import FLIGHTS, hour_prefix, land, load_flights
 from graveler.demo.pipeline import run_hour, run_key
 from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
@@ -84,6 +84,26 @@ class DemoResult:
     seconds: float
     spark_seconds: float
 
+    @property
+    def published(self) -> list[HourResult]:
+        """The attempts that were published."""
+        return [run for run in self.runs if run.state == "PUBLISHED"]
+
+    @property
+    def stopped(self) -> list[HourResult]:
+        """The attempts that a gate stopped."""
+        return [run for run in self.runs if run.state != "PUBLISHED"]
+
+    @property
+    def ranges_written(self) -> int:
+        """Range files that were added to main."""
+        return sum(run.ranges_written for run in self.published)
+
+    @property
+    def ranges_reused(self) -> int:
+        """Range files of main that were reused."""
+        return sum(run.ranges_reused for run in self.published)
+
 
 def run_demo(
     folder: Path,
@@ -119,12 +139,19 @@ def run_demo(
         with graveler.init(folder / "lake") as lake:
             repository = lake.create_repository(REPOSITORY, splitting=_SPLITTING)
             repository.protection.add("main")
-            story = _Story(repository, flights, folder / "landing", running, report)
-            runs = story.run(chosen)
+            landing = folder / "landing"
+            damaged = chosen[min(_DAMAGED, len(chosen) - 1)]
+            arrivals = [*((hour, hour == damaged) for hour in chosen), (damaged, False)]
+            runs = []
+            for done, (hour, is_damaged) in enumerate(arrivals):
+                report(run_key(hour), done, len(arrivals))
+                land(flights, hour, landing, damaged=is_damaged)
+                runs.append(_run(repository, hour, landing, running, damaged=is_damaged))
+            report("Done", len(arrivals), len(arrivals))
             return DemoResult(
                 lake=folder / "lake",
                 repository=REPOSITORY,
-                landing=folder / "landing",
+                landing=landing,
                 runs=tuple(runs),
                 flights=_count_flights(repository, f"{FLIGHTS}/"),
                 expected=sum(flights.flights.text(hour).count("\n") - 1 for hour in chosen),
@@ -140,54 +167,37 @@ def _count_flights(repository: Repository, prefix: str) -> int:
     return int(frames.read(repository.ref("main"), prefix, "pyarrow").num_rows)
 
 
-@dataclass(frozen=True)
-class _Story:
-    repository: Repository
-    flights: Flights
-    landing: Path
-    spark: "SparkSession"
-    progress: Progress
-
-    def run(self, hours: list[datetime]) -> list[HourResult]:
-        damaged = hours[min(_DAMAGED, len(hours) - 1)]
-        arrivals = [(hour, hour == damaged) for hour in hours]
-        arrivals.append((damaged, False))
-        runs = []
-        for done, (hour, is_damaged) in enumerate(arrivals):
-            self.progress(run_key(hour), done, len(arrivals))
-            runs.append(self._arrive(hour, damaged=is_damaged))
-        self.progress("Done", len(arrivals), len(arrivals))
-        return runs
-
-    def _arrive(self, hour: datetime, *, damaged: bool) -> HourResult:
-        land(self.flights, hour, self.landing, damaged=damaged)
-        before = self.repository.commit("main")
-        started = perf_counter()
-        refusal: GateFailedError | None = None
-        try:
-            verdicts = run_hour(self.repository, hour, self.landing, self.spark).verdicts
-        except GateFailedError as error:
-            refusal, verdicts = error, error.verdicts
-        seconds = perf_counter() - started
-        after = self.repository.commit("main")
-        if (refusal is not None) != damaged or (after == before) != damaged:
-            raise InternalError(
-                f"{run_key(hour)}: main went from {before.id[:12]} to {after.id[:12]}"
-            ) from refusal
-        # the run's branch has written the ranges, so compare with the ranges of main before
-        published = replace(after, parents=(before.id,))
-        written, reused = (0, 0) if damaged else range_reuse(self.repository.stores, published)
-        record = self.repository.runs.get(run_key(hour))
-        return HourResult(
-            hour=hour,
-            key=record.key,
-            state=record.state,
-            attempt=record.attempt,
-            commit=after.id,
-            rows=0 if damaged else _count_flights(self.repository, hour_prefix(FLIGHTS, hour)),
-            ranges_written=written,
-            ranges_reused=reused,
-            seconds=seconds,
-            verdicts=verdicts,
-            damaged=damaged,
-        )
+def _run(
+    repository: Repository, hour: datetime, landing: Path, spark: "SparkSession", *, damaged: bool
+) -> HourResult:
+    """Run the pipeline of an hour; a gate must stop it if the hour arrived damaged."""
+    before = repository.commit("main")
+    started = perf_counter()
+    refusal: GateFailedError | None = None
+    try:
+        verdicts = run_hour(repository, hour, landing, spark).verdicts
+    except GateFailedError as error:
+        refusal, verdicts = error, error.verdicts
+    seconds = perf_counter() - started
+    after = repository.commit("main")
+    if (refusal is not None) != damaged or (after == before) != damaged:
+        raise InternalError(
+            f"{run_key(hour)}: main went from {before.id[:12]} to {after.id[:12]}"
+        ) from refusal
+    # the run's branch has written the ranges, so compare with the ranges of main before
+    published = replace(after, parents=(before.id,))
+    written, reused = (0, 0) if damaged else range_reuse(repository.stores, published)
+    record = repository.runs.get(run_key(hour))
+    return HourResult(
+        hour=hour,
+        key=record.key,
+        state=record.state,
+        attempt=record.attempt,
+        commit=after.id,
+        rows=0 if damaged else _count_flights(repository, hour_prefix(FLIGHTS, hour)),
+        ranges_written=written,
+        ranges_reused=reused,
+        seconds=seconds,
+        verdicts=verdicts,
+        damaged=damaged,
+    )

@@ -4,17 +4,5 @@ Frames in memory are stored as Parquet files that their library writes. Spark re
 itself. A library is imported only when one of its frames is read or written.
 """
 
-from graveler.frames.libraries import library_named, library_of
-from graveler.frames.library import TYPE, FrameLibrary, ParquetLibrary
-from graveler.frames.reader import read
-from graveler.frames.writer import write
-
-__all__ = [
-    "TYPE",
-    "FrameLibrary",
-    "ParquetLibrary",
-    "library_named",
-    "library_of",
-    "read",
-    "write",
-]
+from graveler.frames.reader import read as read
+from graveler.frames.writer import write as write

@@ -17,10 +17,7 @@ class ArrowLibrary(ParquetLibrary):
     """Arrow tables, and readers of record batches."""
 
     name = "pyarrow"
-
-    def handles(self, kind: type) -> bool:
-        """Return whether the type is a table or a reader of record batches."""
-        return issubclass(kind, pa.Table | pa.RecordBatchReader)
+    types = (pa.Table, pa.RecordBatchReader)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
         """Write a table to a local file; a reader is written batch by batch."""

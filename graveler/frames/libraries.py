@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from graveler.errors import InvalidInputError, MissingDependencyError
-from graveler.frames.library import ParquetLibrary, TableLibrary
+from graveler.frames.library import FrameLibrary
 
 SPARK = "spark"
 
@@ -14,7 +14,7 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "pandas": ("graveler.frames.pandas", "PandasLibrary"),
     "polars": ("graveler.frames.polars", "PolarsLibrary"),
     "pyarrow": ("graveler.frames.arrow", "ArrowLibrary"),
-    "pyspark": ("graveler.spark.frames", "SparkLibrary"),
+    "pyspark": ("graveler.frames.spark.library", "SparkLibrary"),
 }
 """The module and the class of the library of each package. Only the first use of a library loads it."""
 
@@ -22,12 +22,8 @@ NAMES = (SPARK, "pandas", "polars", "pyarrow")
 """The names of the libraries."""
 
 
-def library_of(kind: type) -> ParquetLibrary | TableLibrary | None:
-    """Return the library of a frame type; None if it is not a frame.
-
-    Raises:
-        MissingDependencyError: A package that the library needs is not installed.
-    """
+def library_of(kind: type) -> FrameLibrary | None:
+    """Return the library of a frame type; None if it is not a frame."""
     for base in kind.__mro__:
         package = base.__module__.partition(".")[0]
         if package in PACKAGES and (library := _load(package)).handles(kind):
@@ -35,13 +31,8 @@ def library_of(kind: type) -> ParquetLibrary | TableLibrary | None:
     return None
 
 
-def library_named(name: str) -> ParquetLibrary | TableLibrary:
-    """Return the library of a name: ``spark``, ``pandas``, ``polars`` or ``pyarrow``.
-
-    Raises:
-        InvalidInputError: There is no such library.
-        MissingDependencyError: A package that the library needs is not installed.
-    """
+def library_named(name: str) -> FrameLibrary:
+    """Return the library of a name: ``spark``, ``pandas``, ``polars`` or ``pyarrow``."""
     if name not in NAMES:
         raise InvalidInputError(f"no library of frames is named {name!r}: {', '.join(NAMES)} are")
     return _load("pyspark" if name == SPARK else name)
@@ -55,10 +46,10 @@ def full_name(kind: Any) -> str:
 
 
 @cache
-def _load(package: str) -> ParquetLibrary | TableLibrary:
+def _load(package: str) -> FrameLibrary:
     module, name = PACKAGES[package]
     try:
-        library: ParquetLibrary | TableLibrary = getattr(import_module(module), name)()
+        library: FrameLibrary = getattr(import_module(module), name)()
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
             f"frames of {package} need the package {error.name}: `pip install {error.name}`, or "

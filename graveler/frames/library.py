@@ -7,11 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from graveler.base.arguments import PathText
 from graveler.errors import InvalidInputError
 from graveler.frames.rows import PartitionRows
-from graveler.model import Entry
-from graveler.reads.ports import Target, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,17 +26,14 @@ MODES = ("append", "overwrite", "error")
 
 
 class FrameLibrary(ABC):
-    """The frames of a library.
-
-    Attributes:
-        name: The name of the library; the metadata of its files has this name.
-    """
+    """The frames of a library."""
 
     name: ClassVar[str]
+    types: ClassVar[tuple[type, ...]]
 
-    @abstractmethod
     def handles(self, kind: type) -> bool:
         """Return whether a type is a frame of the library."""
+        return issubclass(kind, self.types)
 
     @abstractmethod
     def columns(self, frame: Any) -> Mapping[str, str]:
@@ -56,18 +50,6 @@ class FrameLibrary(ABC):
         """Return the rows of each partition; refuse rows of no partition."""
 
 
-class TableLibrary(FrameLibrary):
-    """A library that reads and writes the files of tables itself."""
-
-    @abstractmethod
-    def read(self, view: View, path: PathText, **options: Any) -> Any:
-        """Return the table at a path as a frame."""
-
-    @abstractmethod
-    def write(self, target: Target, frame: Any, path: str, **options: Any) -> list[Entry]:
-        """Write a frame as files of a table and stage them; return the entries."""
-
-
 class ParquetLibrary(FrameLibrary):
     """A library of frames in memory, which are stored as Parquet files."""
 
@@ -81,11 +63,7 @@ class ParquetLibrary(FrameLibrary):
 
     @contextmanager
     def parquet(self, frame: Any) -> Iterator[Path]:
-        """Yield a local Parquet file of a frame for a ``with`` block.
-
-        Raises:
-            InvalidInputError: Parquet cannot hold the frame.
-        """
+        """Yield a local Parquet file of a frame for a ``with`` block."""
         with TemporaryDirectory(prefix="graveler-") as scratch:
             file = Path(scratch) / "data.parquet"
             try:

@@ -21,10 +21,7 @@ class PandasLibrary(ParquetLibrary):
     """Frames of pandas."""
 
     name = "pandas"
-
-    def handles(self, kind: type) -> bool:
-        """Return whether the type is a pandas frame."""
-        return issubclass(kind, pd.DataFrame)
+    types = (pd.DataFrame,)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
         """Write a frame to a local file.

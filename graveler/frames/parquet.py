@@ -23,14 +23,6 @@ def read_arrow(view: View, files: Sequence[tuple[str, Entry]]) -> "pa.Table":
     """Return the rows of Parquet files; ``key=value`` folders of their paths become columns.
 
     Such a column has whole numbers if all its values are whole numbers, unless Spark wrote it as text.
-
-    Args:
-        view: The view to read from.
-        files: At least one file, each with its path relative to the table.
-
-    Raises:
-        InvalidInputError: The files are not all partitioned by the same columns, or one of them is
-            not a Parquet file.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -62,12 +54,7 @@ def concat_arrow(tables: "Sequence[pa.Table]") -> "pa.Table":
 
 
 def _loosened(table: "pa.Table", decimals: Collection[str]) -> "pa.Table":
-    """Return a table that Arrow combines with others: all fields may be null.
-
-    Args:
-        table: The table.
-        decimals: The columns whose whole numbers become decimals, because those of others are.
-    """
+    """Return a table that Arrow combines with others: all fields may be null."""
     import pyarrow as pa
 
     def loose(field: "pa.Field", *, decimal: bool = False) -> "pa.Field":

@@ -17,10 +17,7 @@ class PolarsLibrary(ParquetLibrary):
     """Eager and lazy frames of polars."""
 
     name = "polars"
-
-    def handles(self, kind: type) -> bool:
-        """Return whether the type is a polars frame."""
-        return issubclass(kind, pl.DataFrame | pl.LazyFrame)
+    types = (pl.DataFrame, pl.LazyFrame)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
         """Write a frame to a local file."""

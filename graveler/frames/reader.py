@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from graveler.base.arguments import PathText, flag, prefix_text
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import SPARK, full_name, library_named, library_of
-from graveler.frames.library import ParquetLibrary, TableLibrary
+from graveler.frames.library import FrameLibrary, ParquetLibrary
 from graveler.frames.parquet import SUFFIX, read_arrow
 from graveler.reads.partitions import table_entries
 from graveler.reads.ports import View
@@ -47,8 +47,10 @@ def read(
         ObjectNotFoundError: There is no Parquet file.
     """
     library = _library(as_)
-    if isinstance(library, TableLibrary):
-        return library.read(view, path, spark=spark, nested=nested, **options)
+    if not isinstance(library, ParquetLibrary):
+        from graveler.frames.spark.reader import read as read_by_spark
+
+        return read_by_spark(view, path, spark=spark, nested=nested, **options)
     given = sorted(options) if spark is None else ["spark", *sorted(options)]
     if given:
         raise InvalidInputError(
@@ -63,7 +65,7 @@ def read(
     return library.from_arrow(read_arrow(view, files), as_ if isinstance(as_, type) else object)
 
 
-def _library(as_: Any) -> ParquetLibrary | TableLibrary:
+def _library(as_: Any) -> FrameLibrary:
     if isinstance(as_, str):
         return library_named(as_)
     library = library_of(as_) if isinstance(as_, type) else None
@@ -76,12 +78,7 @@ def _library(as_: Any) -> ParquetLibrary | TableLibrary:
 
 
 def nothing_at(path: str, names: list[str]) -> ObjectNotFoundError:
-    """Return the error for a table without Parquet files.
-
-    Args:
-        path: The path of the table.
-        names: The paths of its other files.
-    """
+    """Return the error for a table without Parquet files."""
     others = (
         f"only {', '.join(names[:_SHOWN])}: `open(path)` reads a file of any format"
         if names

@@ -5,7 +5,7 @@ from typing import Any
 from graveler.base.arguments import PathText, path_text
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import full_name, library_of
-from graveler.frames.library import MODES, PARQUET, TYPE, Mode, TableLibrary
+from graveler.frames.library import MODES, PARQUET, TYPE, Mode, ParquetLibrary
 from graveler.frames.parquet import SUFFIX
 from graveler.model import Entry
 from graveler.reads.ports import Target
@@ -48,8 +48,10 @@ def write(
             f"{path}: {full_name(type(frame))} is not a frame of pandas, polars, pyarrow or Spark: "
             "make one of it, or `put` bytes or a file"
         )
-    if isinstance(library, TableLibrary):
-        return library.write(target, frame, path, mode=mode, **options)
+    if not isinstance(library, ParquetLibrary):
+        from graveler.frames.spark.writer import write as write_by_spark
+
+        return write_by_spark(target, frame, path, mode=mode, **options)
     if mode not in MODES:
         raise InvalidInputError(f"mode {mode!r}: choose one of {', '.join(MODES)}")
     if options:

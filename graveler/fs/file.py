@@ -10,49 +10,17 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
 from shutil import copyfileobj
-from types import TracebackType
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from fsspec.compression import compr
 from fsspec.spec import AbstractBufferedFile
 
 from graveler.fs.address import Address, translated
 from graveler.model import Entry
-from graveler.objects.store import Body
 from graveler.reads.files import read_range, verifier_of
-from graveler.reads.stores import Stores
-from graveler.repository import unfinished
-from graveler.repository.unfinished import Place
+from graveler.repository.writes import unfinished
 
 _IN_MEMORY_BYTES = 16 << 20
-
-
-class FileHost(Protocol):
-    """The methods of a filesystem that its files need."""
-
-    def entry(self, path: str) -> Entry:
-        """Return the entry of a file."""
-
-    def stores_of(self, path: str) -> Stores:
-        """Return the repository that a path is in."""
-
-    def info_of(self, path: str, entry: Entry) -> dict[str, Any]:
-        """Return the result of ``info`` for a file with this entry."""
-
-    def info(self, path: str) -> dict[str, Any]:
-        """Return the details of a file or folder."""
-
-    def exists(self, path: str) -> bool:
-        """Return whether the file or folder exists."""
-
-    def open(self, path: str, mode: str, **options: Any) -> Any:
-        """Open a file."""
-
-    def check_writable(self, path: str) -> Place:
-        """Return the branch of a path. Raise an error, before bytes are stored, if it is read-only."""
-
-    def write_stream(self, path: str, body: Body) -> Entry:
-        """Store bytes and stage their entry."""
 
 
 class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
@@ -62,14 +30,14 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     Writing: the file is not visible before ``close``. If an exception leaves the ``with`` block,
     nothing is kept. A file that is open, or dropped open with or without a wrapper of `io`, or closed by
     ``__del__`` or while an exception is handled, and these are newer than its opening, is unfinished
-    (``graveler.repository.unfinished``).
+    (``graveler.repository.writes.unfinished``).
     """
 
-    fs: FileHost
+    fs: Any  # a GravelerFileSystem, whose module imports this one
 
     def __init__(
         self,
-        fs: FileHost,
+        fs: Any,
         path: str,
         mode: str = "rb",
         block_size: int | str | None = "default",
@@ -113,12 +81,13 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
 
     def _current(self) -> Entry | None:
         try:
-            return self.fs.entry(self.path)
+            entry: Entry = self.fs.entry(self.path)
         except FileNotFoundError:
             return None
+        return entry
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Any:
         """The result of ``info`` at the time of opening."""
         if self.mode == "rb":
             return self.fs.info_of(self.path, self._entry)
@@ -216,12 +185,7 @@ class GravelerFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
     def __enter__(self) -> "GravelerFile":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and self.mode != "rb":
             self.discard()
         else:

@@ -19,9 +19,9 @@ from graveler.fs.reader import ReadOnlyFileSystem, paired
 from graveler.model import Commit, Entry
 from graveler.objects.store import Body
 from graveler.reads.files import open_entry
-from graveler.repository import unfinished
 from graveler.repository.branch import Branch, fence_of, writes_of
-from graveler.repository.unfinished import Place
+from graveler.repository.writes import unfinished
+from graveler.repository.writes.unfinished import Place
 
 
 class GravelerFileSystem(ReadOnlyFileSystem):

@@ -12,12 +12,10 @@ from fsspec import AbstractFileSystem
 from fsspec.spec import make_instance
 from fsspec.utils import stringify_path
 
-from graveler.config import check_same_lake
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.fs.address import PROTOCOL, Address, translated
 from graveler.fs.file import GravelerFile
-from graveler.fs.overlay_view import OverlayView
-from graveler.fs.transaction import CommitTransaction, check_none_open
+from graveler.fs.transaction import CommitTransaction, OverlayView, check_none_open
 from graveler.lake import Lake, Repository, Run
 from graveler.lake.shared import lake_at, location_of
 from graveler.model import Entry
@@ -26,6 +24,7 @@ from graveler.reads.view import View
 from graveler.repository.branch import Branch
 from graveler.runs.record import RunHandle
 from graveler.runs.steps.environment import OpenStep, StepEnvironment
+from graveler.trust import check_same_lake
 
 
 class Batch(threading.local):

@@ -21,8 +21,8 @@ from graveler.gates.declaration import (
     input_of,
 )
 from graveler.gates.footers import Footer
-from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source, StoreSource
-from graveler.gates.statistics import Past, Statistics, brought, statistics
+from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source
+from graveler.gates.statistics import STATISTICS, Past, Statistics, brought, statistics
 from graveler.model import Change, Commit, Entry
 from graveler.reads.changes import change_of
 from graveler.reads.listing import Scan
@@ -230,7 +230,7 @@ class Candidate(Tree):
     ) -> None:
         source: Any = repository
         if isinstance(repository, Stores):
-            source = StoreSource(repository, commit, target)
+            source = Source(repository, commit, target)
         super().__init__(source, AFTER, EVERYTHING)
         self.into = into
         self.action = action
@@ -359,7 +359,7 @@ class Candidate(Tree):
             stats = (
                 self._learn(earlier.commit, prefix)
                 if earlier.stats is None
-                else Statistics.decode(earlier.stats)
+                else STATISTICS.read(earlier.stats, "statistics")
             )
             if stats is not None and stats.files:
                 past.append(Past(earlier.commit, earlier.created, earlier.run, stats))

@@ -29,15 +29,9 @@ _INPUTS = {
     "attempt": "the run's attempt",
     HISTORY: "what earlier commits brought",
 }
-_OF_FIELD: Mapping[str, Mapping[str, str]] = {
-    "commit": {name: name for name in ("message", "committer", "metadata", "parents", "created")},
-    "target": {},
-    "run": {"key": "run", "metadata": "run", "hour_prefix": "run"},
-}
-"""The inputs to which fields of the commit, the target and the run belong."""
-
+_OF_RUN = ("key", "metadata", "hour_prefix")
 _OF_RECORD = {"commit": "commit", "target": "target", "run": "attempt"}
-"""The inputs to which all other fields belong."""
+"""The inputs to which the fields of a record belong that have no input of their own."""
 
 _MOST = 64
 _MOST_VALUES = 1_000
@@ -50,7 +44,9 @@ _LEFT_OUT = "…"
 
 def input_of(record: str, field: str) -> str:
     """Return the input to which a field of the commit, the target or the run belongs."""
-    return _OF_FIELD[record].get(field, _OF_RECORD[record])
+    if record == "commit" and field in _INPUTS:
+        return field
+    return "run" if record == "run" and field in _OF_RUN else _OF_RECORD[record]
 
 
 def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:

@@ -9,13 +9,12 @@ from itertools import pairwise
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
-from graveler.base.arguments import duration
+from graveler.base.arguments import choice, duration, text
 from graveler.base.names import check_prefix
 from graveler.base.read_only import judging
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import inputs_of, plain, shortened
-from graveler.gates.fingerprint import fingerprint
 from graveler.gates.statistics import Seen
 from graveler.model import LONGEST_DURATION
 
@@ -61,6 +60,9 @@ class Gate:
             ``message``, ``committer``, ``metadata``, ``parents``, ``created`` and ``commit`` (of
             the candidate), ``target`` (the head of the branch), ``run`` (its key and metadata),
             ``attempt`` and ``history``: ``{"changes", "run"}``.
+        version: Text that names the check's code, its parameters and everything else on which its
+            answer depends. Verdicts of a version are kept for later publishes. Without a version, a
+            verdict holds within one publish. Built-in checks need none.
     """
 
     name: str
@@ -72,17 +74,14 @@ class Gate:
     memory: int | None = None
     also: tuple[str, ...] = ()
     reads: str | Iterable[str] = "content"
+    version: str = ""
 
     def __post_init__(self) -> None:
-        if type(self.name) is not str or not self.name:
-            raise InvalidInputError(f"gate name {self.name!r}: give a text")
-        gate = f"gate {self.name!r}"
+        gate = f"gate {text(self.name, 'gate name')!r}"
         if not callable(self.check):
             raise InvalidInputError(f"{gate}: check {self.check!r}: give a function of a candidate")
-        if self.severity not in _SEVERITIES:
-            raise InvalidInputError(
-                f"{gate}: severity {self.severity!r}: give one of {_SEVERITIES}"
-            )
+        choice(self.severity, f"{gate}: severity", _SEVERITIES)
+        text(self.version, f"{gate}: version", empty=True)
         also: Any = self.also
         also = (also,) if isinstance(also, str) else tuple(also)
         object.__setattr__(self, "also", also)
@@ -138,11 +137,15 @@ class Gate:
 
     @property
     def fingerprint(self) -> str | None:
-        """Hash of the check's present code and of the code and values that it reaches.
+        """What identifies the check in every process: a built-in check itself, else its `version`.
 
-        None if there is no such hash; the gate then judges every candidate.
+        None without a version; a verdict then holds within one publish.
         """
-        return fingerprint(self.check)
+        check: Any = self.check
+        if not (built_in := getattr(check, "built_in", "")) and not self.version:
+            return None
+        name = getattr(check, "__qualname__", type(check).__qualname__)
+        return f"{built_in or f'{check.__module__}:{name}'} {self.version}"
 
 
 OPTIONS = tuple(field.name for field in fields(Gate) if field.name != "check")
@@ -165,6 +168,7 @@ def gate(
     memory: int | None = None,
     also: tuple[str, ...] = (),
     reads: str | Iterable[str] = "content",
+    version: str = "",
 ) -> Callable[[Check], Gate]: ...
 
 
@@ -245,7 +249,6 @@ class Answer:
         died: The check failed by an error, a signal or its timeout, without a refusal.
         facts: The values that the check reported.
         seen: Statistics that the check computed, stored for later candidates.
-        rule: Fingerprint of the check after it ran; None if it failed.
     """
 
     passed: bool
@@ -253,7 +256,6 @@ class Answer:
     died: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     seen: Seen = field(default_factory=dict)
-    rule: str | None = None
 
 
 def died(reason: str) -> Answer:
@@ -273,12 +275,7 @@ def ask(gate: Gate, candidate: Candidate) -> Answer:
         answer = Answer(False, shortened(_assertion(refusal), LONGEST_REASON))
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - any failure is an answer
         answer = died(f"{type(error).__name__}: {error}")
-    return replace(
-        answer,
-        facts=plain(view.facts),
-        seen=dict(view.seen),
-        rule=None if answer.died else gate.fingerprint,
-    )
+    return replace(answer, facts=plain(view.facts), seen=dict(view.seen))
 
 
 def _assertion(refusal: AssertionError) -> str:

@@ -11,12 +11,12 @@ Built-in checks are always allowed.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from graveler.base.records import Fields, decode_json, encode_json
+from graveler.base.records import Schema
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import BuiltIn, gate_of
@@ -85,14 +85,15 @@ class NamedGate:
 
     def encode(self) -> dict[str, Any]:
         """Return the gate as JSON values."""
-        return {key: value for key, value in asdict(self).items() if value}
+        return _GATE.plain(self)
 
-    @classmethod
-    def decode(cls, raw: Any) -> "NamedGate":
+    @staticmethod
+    def decode(raw: Any) -> "NamedGate":
         """Return the gate of JSON values, or raise CorruptionError."""
-        fields = Fields(raw, "required gate")
-        parameters, options = fields.mapping("parameters", {}), fields.mapping("options", {})
-        return cls(fields.text("check"), dict(parameters), dict(options))
+        return _GATE.read(raw, _GATE.what)
+
+
+_GATE = Schema(NamedGate, "required gate", sparse=("parameters", "options"))
 
 
 def named(
@@ -116,7 +117,7 @@ def named(
         made = _of_text(gate, parameters or {}, allowed)
     else:
         made = _of_gate(as_gate(gate), allowed)
-    return NamedGate.decode(decode_json(encode_json(made.encode()), "gate"))
+    return _GATE.decode(_GATE.encode(made))
 
 
 def _of_text(

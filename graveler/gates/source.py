@@ -3,20 +3,25 @@
 A tree has a name: the candidate, the present target, or the id of an earlier commit of the target.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
+from graveler.base.background import Inline
 from graveler.committed.diff import diff
-from graveler.errors import InvalidInputError
+from graveler.committed.ranges.range_store import RangeStore
+from graveler.errors import InvalidInputError, ReadOnlyError
 from graveler.gates.statistics import known, touching
+from graveler.kv.store import KVWrapper, P, T
 from graveler.model import REVERT, Commit
+from graveler.objects.store import ObjectsWrapper
 from graveler.reads.files import read_range
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, find_value, snapshot
 from graveler.refs.history import is_ancestor
+from graveler.refs.refs import Refs
+from graveler.staging.area import StagingArea
 
 AFTER = "candidate"
 BEFORE = "target"
@@ -25,8 +30,7 @@ Difference = tuple[bytes, bytes | None, bytes | None]
 """A key, and its value records before and after."""
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(NamedTuple):
     """A commit of the target that may have written files below a prefix.
 
     Attributes:
@@ -42,62 +46,8 @@ class Earlier:
     stats: Mapping[str, Any] | None
 
 
-class Source(ABC):
-    """Reads of a candidate, of its target, and of the target's history."""
-
-    @property
-    @abstractmethod
-    def stores(self) -> Stores:
-        """The read-only repository; refused in a process that has none."""
-
-    @abstractmethod
-    def find(self, tree: str, key: bytes) -> bytes | None:
-        """Return the value record at a key of a tree, or None."""
-
-    @abstractmethod
-    def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value record) of a tree from `start` on below `prefix`."""
-
-    @abstractmethod
-    def has_below(self, prefix: str) -> bool:
-        """Return whether the candidate has any path that starts with `prefix`."""
-
-    @abstractmethod
-    def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
-        """Yield the changes of a tree: the candidate's to the target, a commit's to its first parent."""
-
-    @abstractmethod
-    def open(self, tree: str, path: str) -> BinaryIO:
-        """Return a readable, seekable stream of a file of a tree."""
-
-    def get(self, tree: str, path: str) -> bytes:
-        """Return the bytes of a file of a tree."""
-        with self.open(tree, path) as file:
-            return file.read()
-
-    @abstractmethod
-    def read(self, tree: str, path: str, start: int, length: int) -> bytes:
-        """Return at most `length` bytes of a file of a tree, from `start` on."""
-
-    @abstractmethod
-    def uri(self, address: str) -> str:
-        """Return the physical URI of an address."""
-
-    @abstractmethod
-    def past(self, prefix: str) -> Iterator[Earlier]:
-        """Yield the earlier commits that may have touched a prefix, the latest first."""
-
-    @abstractmethod
-    def goes_back(self) -> bool:
-        """Return whether the candidate is in the history of the target."""
-
-    @abstractmethod
-    def now(self) -> datetime:
-        """Return the time, by the repository's clock."""
-
-
-class StoreSource(Source):
-    """The repository in this process."""
+class Source:
+    """Reads of a candidate, of its target, and of the target's history, in the repository."""
 
     def __init__(self, stores: Stores, commit: Commit, target: Commit) -> None:
         self._stores = stores
@@ -107,8 +57,6 @@ class StoreSource(Source):
     @property
     def stores(self) -> Stores:
         """The repository with ports that refuse every write."""
-        from graveler.gates.read_only import read_only
-
         return read_only(self._stores)
 
     def find(self, tree: str, key: bytes) -> bytes | None:
@@ -176,3 +124,54 @@ class StoreSource(Source):
         if name not in self._trees:
             raise InvalidInputError(f"tree {name!r}: ask for its history first")
         return self._trees[name]
+
+
+_KV_READS = frozenset({"get", "get_many", "scan", "scan_all", "scan_below", "partitions"})
+_OBJECT_READS = frozenset({"get", "get_range", "open", "head", "list", "level"})
+
+
+def read_only(stores: Stores) -> Stores:
+    """Return the repository with ports that refuse every write."""
+    kv = ReadOnlyKVStore(stores.kv)
+    objects = ReadOnlyObjects(stores.objects)
+    ranges = RangeStore(objects, stores.ranges.cache)
+    return replace(
+        stores,
+        kv=kv,
+        objects=objects,
+        ranges=ranges,
+        staging=StagingArea(kv, stores.uid, Inline()),
+        refs=Refs(kv, stores.uid, clock=stores.clock, ids=stores.ids),
+        open_store=lambda root: ReadOnlyObjects(stores.open_store(root)),
+    )
+
+
+def _refuse(what: str) -> NoReturn:
+    raise ReadOnlyError(
+        f"a candidate can only be read, and this would write ({what}): let the run write what is "
+        "to be published, and have the gate report numbers with candidate.report()"
+    )
+
+
+class ReadOnlyKVStore(KVWrapper):
+    """A read-only view of a key-value store; closing the view leaves the store open."""
+
+    def _forward(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        if call.__name__ not in _KV_READS:
+            _refuse(f"{call.__name__} of {args[0]}")
+        return call(*args, **named)
+
+    def close(self) -> None:
+        """Do nothing: the store has another owner."""
+
+
+class ReadOnlyObjects(ObjectsWrapper):
+    """A read-only view of an object store; closing the view leaves the store open."""
+
+    def _forward(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        if call.__name__ not in _OBJECT_READS:
+            _refuse(f"{call.__name__} of object {args[0]}")
+        return call(*args, **named)
+
+    def close(self) -> None:
+        """Do nothing: the store has another owner."""

@@ -11,20 +11,20 @@ import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 
+from graveler.base.bounded import csv_rows
 from graveler.base.names import path_key
-from graveler.base.records import Fields, decode_json, encode_json
+from graveler.base.records import PLAIN, Schema, decode_json
 from graveler.errors import CorruptionError
 from graveler.gates.declaration import plain
 from graveler.gates.footers import Column, Files, Footer, merged, read_footer, reading
 from graveler.model import Change, Commit, Entry
-from graveler.reads.bounded import csv_rows
 from graveler.reads.stores import Stores
 from graveler.refs.history import log
 
@@ -50,8 +50,8 @@ class ColumnStatistics:
     """
 
     nulls: int | None = None
-    least: Any = None
-    greatest: Any = None
+    least: Annotated[Any, PLAIN] = None
+    greatest: Annotated[Any, PLAIN] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +69,8 @@ class Statistics:
     rows: int | None = 0
     columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
-    def encode(self) -> dict[str, Any]:
-        """Return the statistics as JSON values."""
-        return asdict(self)
 
-    @classmethod
-    def decode(cls, raw: Any) -> "Statistics":
-        """Return the statistics of JSON values, or raise CorruptionError."""
-        fields = Fields(raw, "statistics")
-        columns = fields.record("columns")
-        return cls(
-            fields.number("files"),
-            fields.number("bytes"),
-            None if fields.value("rows") is None else fields.number("rows"),
-            {name: _read_column(columns.record(name)) for name in columns},
-        )
-
-
-def _read_column(fields: Fields) -> ColumnStatistics:
-    nulls = None if fields.value("nulls") is None else fields.number("nulls")
-    return ColumnStatistics(nulls, fields.plain("least"), fields.plain("greatest"))
+STATISTICS = Schema(Statistics, "statistics")
 
 
 def counts(entry: Entry) -> bool:
@@ -100,6 +82,11 @@ def kind_of(entry: Entry) -> str:
     """Return ``parquet``, ``csv`` or "" for the name of a file."""
     name = entry.path.rpartition("/")[2].lower()
     return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), "")
+
+
+def footer_of(files: Files, entry: Entry) -> Footer | None:
+    """Return the footer of a Parquet file; None for any other file."""
+    return read_footer(files, entry) if kind_of(entry) == "parquet" else None
 
 
 def brought(changes: Iterable[Change]) -> Iterator[Entry]:
@@ -225,7 +212,7 @@ def _key(commit: str, prefix: str) -> bytes:
 
 def keep_statistics(stores: Stores, seen: Seen) -> None:
     """Store statistics that a gate has computed."""
-    items = [(_key(*place), encode_json(stats.encode())) for place, stats in seen.items()]
+    items = [(_key(*place), STATISTICS.encode(stats)) for place, stats in seen.items()]
     stores.kv.set_many(f"stats:{stores.uid}", items)
 
 

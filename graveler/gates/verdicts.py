@@ -7,15 +7,15 @@ orders the judgements, the latest first. If the verdicts of a judgement are too 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 from graveler.base.clock import unix_us
 from graveler.base.names import path_key
-from graveler.base.records import Fields, decode_json, encode_json, read_key
+from graveler.base.records import Schema, array, decode_json, encode_json, read_key
 from graveler.committed.diff import diff
 from graveler.committed.metarange import prefix_end
 from graveler.committed.metarange import read as read_metarange
@@ -70,19 +70,7 @@ class Verdict:
         return not self.passed and self.severity == "error"
 
 
-def read_verdict(fields: Fields) -> Verdict:
-    """Return a stored verdict, or raise CorruptionError."""
-    return Verdict(
-        gate=fields.text("gate"),
-        passed=fields.flag("passed"),
-        severity=fields.text("severity"),
-        reason=fields.text("reason"),
-        commit=fields.text("commit"),
-        seconds=fields.real("seconds"),
-        at=fields.text("at"),
-        died=fields.flag("died"),
-        facts=fields.mapping("facts"),
-    )
+VERDICT = Schema(Verdict, "verdict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,28 +108,20 @@ class Judgement:
         """Return the judgement as stored bytes, with bounded verdicts."""
         short = bounded(self.verdicts)
         apart = {} if short == self.verdicts else {_APART: True}
-        return encode_json({**asdict(replace(self, verdicts=short)), **apart})
+        return _JUDGEMENT.encode(replace(self, verdicts=short), **apart)
 
-    @classmethod
-    def decode(cls, raw: bytes) -> Self:
+    @staticmethod
+    def decode(raw: bytes) -> "Judgement":
         """Return a stored judgement, or raise CorruptionError."""
-        fields = Fields(decode_json(raw, "judgement"), "judgement")
-        return cls(
-            commit=fields.text("commit"),
-            target=fields.text("target"),
-            into=fields.text("into"),
-            action=fields.text("action"),
-            run=fields.text("run"),
-            attempt=fields.number("attempt"),
-            at=fields.text("at"),
-            verdicts=tuple(map(read_verdict, fields.records("verdicts"))),
-            reused=fields.texts("reused"),
-        )
+        return _JUDGEMENT.decode(raw)
+
+
+_JUDGEMENT = Schema(Judgement, "judgement")
 
 
 def bounded(verdicts: Sequence[Verdict]) -> tuple[Verdict, ...]:
     """Return verdicts that fit into a record together: their reasons are cut, their facts left out."""
-    if len(encode_json([asdict(verdict) for verdict in verdicts])) <= _MOST_BYTES:
+    if len(encode_json(array(VERDICT).to_json(tuple(verdicts)))) <= _MOST_BYTES:
         return tuple(verdicts)
     share = _MOST_BYTES // len(verdicts) // _CHARACTER_BYTES
     return tuple(
@@ -160,7 +140,7 @@ class Verdicts:
     def find(self, judged: str) -> Verdict | None:
         """Return the verdict on the inputs whose hash is `judged`, or None."""
         stored = self._kv.get(self._partition, _VERDICT + judged.encode())
-        return None if stored is None else _decoded(stored.value)
+        return None if stored is None else VERDICT.decode(stored.value)
 
     def keep(self, judgement: Judgement, now: datetime, verdicts: Mapping[str, Verdict]) -> None:
         """Store a judgement, and verdicts by the hash of their inputs, in one round trip."""
@@ -170,11 +150,11 @@ class Verdicts:
             self._partition,
             [
                 *(
-                    (_VERDICT + judged.encode(), encode_json(asdict(verdict)))
+                    (_VERDICT + judged.encode(), VERDICT.encode(verdict))
                     for judged, verdict in verdicts.items()
                 ),
                 *(
-                    (f"told/{judgement.commit}/{number:06d}".encode(), encode_json(asdict(verdict)))
+                    (f"told/{judgement.commit}/{number:06d}".encode(), VERDICT.encode(verdict))
                     for number, verdict in enumerate(judgement.verdicts if short else ())
                 ),
                 (_JUDGED + judgement.commit.encode(), judgement.encode()),
@@ -191,7 +171,7 @@ class Verdicts:
         if _APART not in decode_json(stored.value, "judgement"):
             return judgement
         told = self._kv.scan_below(self._partition, f"told/{commit}/".encode())
-        whole = (_decoded(value) for _, value in islice(told, len(judgement.verdicts)))
+        whole = (VERDICT.decode(value) for _, value in islice(told, len(judgement.verdicts)))
         return replace(judgement, verdicts=tuple(whole))
 
     def recent(self) -> Iterator[Judgement]:
@@ -205,10 +185,6 @@ class Verdicts:
             seen.add(commit)
             if judgement is not None:
                 yield judgement
-
-
-def _decoded(raw: bytes) -> Verdict:
-    return read_verdict(Fields(decode_json(raw, "verdict"), "verdict"))
 
 
 def hash_inputs(stores: Stores, candidate: Candidate, gate: Gate, rule: str) -> str:

@@ -10,14 +10,13 @@ from graveler.base.background import Progress
 from graveler.base.clock import from_unix_us, unix_us
 from graveler.committed.references import ReadRanges, by_one_process
 from graveler.errors import InvalidInputError, StateError, ThrottledError
-from graveler.gc.adoption import ADOPTION, Adoptable, Adoption
-from graveler.gc.condemnation import close_lost, condemn, preview, withdraw
+from graveler.gc.condemnation import close_lost, condemn, withdraw
 from graveler.gc.lease import LEASE_SECONDS, Lease
 from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState, store_now
 from graveler.gc.reachability.roots import RunRoots
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
-from graveler.gc.rules import Keep, Retention, RetentionRules
+from graveler.gc.rules import ADOPTION, Adoptable, Adoption, Keep, Retention, RetentionRules
 from graveler.gc.sweep import Sweep
 from graveler.reads.stores import Stores
 from graveler.refs.settings import UNSOUND
@@ -136,16 +135,15 @@ class GarbageCollector:
         stores, seconds = self._stores, grace.total_seconds()
         with Scratch() as scratch:
             if dry_run:
-                survey = self._survey(scratch, seconds, progress)
                 now = unix_us(stores.clock.now())
-                blank = Mark("", MarkState.MARKING, now, window.total_seconds(), seconds)
-                return preview(stores, survey, self._marks, self.rules, blank)
-            for earlier in list(self._marks.list()):
-                if earlier.state is MarkState.MARKING:
-                    self._supersede(earlier)
-            mark = self._marks.create(window=window.total_seconds(), grace=seconds)
+                mark = Mark("", MarkState.MARKING, now, window.total_seconds(), seconds)
+            else:
+                for earlier in list(self._marks.list()):
+                    if earlier.state is MarkState.MARKING:
+                        self._supersede(earlier)
+                mark = self._marks.create(window=window.total_seconds(), grace=seconds)
             survey = self._survey(scratch, seconds, progress)
-            return condemn(stores, survey, self._marks, self.rules, mark)
+            return condemn(stores, survey, self._marks, self.rules, mark, dry=dry_run)
 
     def adopt(self, *, agree: bool = False) -> Adoptable:
         """List the unnamed files without a storage id in their addresses, or adopt the listed ones.
@@ -344,11 +342,8 @@ class GarbageCollector:
         self._marks.forget_pages(mark.id)
 
     def _is_ripe(self, mark: Mark) -> bool:
-        return self._age(mark) >= mark.window
-
-    def _age(self, mark: Mark) -> float:
         now = store_now(self._stores.objects, self._stores.uid)
-        return (now - mark.marked) / 1e6
+        return (now - mark.marked) / 1e6 >= mark.window
 
     def _check_ripe(self, mark: Mark) -> None:
         if mark.state is MarkState.CONDEMNED and not self._is_ripe(mark):

@@ -22,8 +22,7 @@ from graveler.reads.stores import Stores
 from graveler.refs.commits import Expired
 from graveler.repository.wholeness import whole_commits
 
-K = TypeVar("K")
-R = TypeVar("R")
+R = TypeVar("R", FileRecord, Expired)
 
 _UNFINISHED = (MarkState.SUPERSEDED, MarkState.UNDELETED)
 _OVER = (MarkState.SWEPT, MarkState.LOST)
@@ -55,17 +54,15 @@ class _Pages:
         self._names[kind] = []
 
 
-def preview(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark: Mark) -> Mark:
-    """Return what `mark` would condemn; nothing is written."""
-    return _Marking(stores, survey, marks, mark, dry=True).run(rules)
-
-
-def condemn(stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark: Mark) -> Mark:
-    """Condemn what nothing names, for the mark, and return it."""
+def condemn(
+    stores: Stores, survey: Survey, marks: Marks, rules: Retention, mark: Mark, *, dry: bool
+) -> Mark:
+    """Condemn what nothing names, for the mark, and return it; `dry`: nothing is written."""
     try:
-        return _Marking(stores, survey, marks, mark, dry=False).run(rules)
+        return _Marking(stores, survey, marks, mark, dry=dry).run(rules)
     except StateError:
-        withdraw(stores, mark.id)
+        if not dry:
+            withdraw(stores, mark.id)
         raise
 
 
@@ -95,7 +92,7 @@ class _Marking:
             if survey.is_young(file.mtime) or (
                 record is not None and not self._unfinished(record.mark)
             ):
-                survey.trees.reach_stray(file.id)
+                survey.reach_stray(file.id)
         commits = list(self._condemned_commits())
         self._condemn_commits(commits)
         self._condemn_files()
@@ -140,29 +137,28 @@ class _Marking:
 
     def _withdraw_reached(self) -> None:
         """Withdraw earlier condemnations of objects that are reached again."""
-        for identifier, record in list(self._files.list()):
-            if record.state is FileState.CONDEMNED and self._survey.is_reached(identifier):
-                _remove(self._files, identifier, lambda now: now.state is FileState.CONDEMNED)
-        for commit, expired in list(self._expired.list()):
-            if not expired.gone and commit in self._survey.kept:
-                _remove(self._expired, commit, lambda now: not now.gone)
+        for records, name, _ in _condemned(self._stores):
+            if (
+                self._survey.is_reached(name)
+                if isinstance(name, bytes)
+                else name in self._survey.kept
+            ):
+                _remove(records, name, _is_condemned)
 
     def _tidy(self) -> None:
         """Remove records of unfinished marks, records of old deletions, and lost lists."""
         for key in self._survey.lost_lists():
             self._stores.objects.delete(key)
+        for records, name, record in _condemned(self._stores):
+            if self._unfinished(record.mark):
+                _remove(records, name, record.__eq__)
         for identifier, record in list(self._files.list()):
             mark = self._earlier.get(record.mark)
             over = mark is not None and (
                 mark.state in _OVER and self._survey.now - mark.swept >= mark.window * 1e6
             )
-            if self._unfinished(record.mark) and record.state is FileState.CONDEMNED:
+            if over and record.state is FileState.DELETED:
                 _remove(self._files, identifier, record.__eq__)
-            elif over and record.state is FileState.DELETED:
-                _remove(self._files, identifier, lambda now: now.state is FileState.DELETED)
-        for commit, expired in list(self._expired.list()):
-            if not expired.gone and self._unfinished(expired.mark):
-                _remove(self._expired, commit, expired.__eq__)
 
     def _put_page(self, kind: Kind, number: int, names: list[Any]) -> None:
         if not self._dry:
@@ -182,39 +178,30 @@ class _Marking:
                 continue
             mine = earlier is None or self._unfinished(earlier.mark)
             record = Expired(self._mark.id, at, gone=False)
-            if mine and (self._dry or self._write_commit(identifier, record)):
+            if mine and (self._dry or self._take(self._expired, identifier, record)):
                 self._pages.add(Kind.COMMITS, identifier, 0)
             else:  # another mark decides about the tree, and keeps it until its own sweep
                 for tree in self._survey.graph.get(identifier).trees:
-                    self._survey.trees.reach_stray(bytes.fromhex(tree))
+                    self._survey.reach_stray(bytes.fromhex(tree))
 
-    def _write_commit(self, identifier: str, record: Expired) -> bool:
-        current = self._expired.find(identifier)
+    def _take(self, records: RecordStore[R], name: str | bytes, record: R) -> bool:
+        """Write a record if there is none, or only that of a mark that was never finished."""
+        current = records.find(name)
         if current is None:
-            return self._expired.write(identifier, record, ABSENT)
+            return records.write(name, record, ABSENT)
         earlier, predicate = current
-        return self._unfinished(earlier.mark) and self._expired.write(identifier, record, predicate)
+        free = _is_condemned(earlier) and self._unfinished(earlier.mark)
+        return free and records.write(name, record, predicate)
 
     def _condemn_files(self) -> None:
         trees = self._survey.table_kinds()
+        record = FileRecord(self._mark.id, FileState.CONDEMNED)
         for file in self._survey.strays():
             kind = Kind.METARANGES if file.id in trees else Kind.RANGES
-            if self._dry or self._write_file(file.id):
+            if self._dry or self._take(self._files, file.id, record):
                 self._pages.add(kind, [file.id.hex(), file.size], file.size)
             else:
-                self._survey.trees.reach_stray(file.id)
-
-    def _write_file(self, identifier: bytes) -> bool:
-        record = FileRecord(self._mark.id, FileState.CONDEMNED)
-        current = self._files.find(identifier)
-        if current is None:
-            return self._files.write(identifier, record, ABSENT)
-        earlier, predicate = current
-        return (
-            earlier.state is FileState.CONDEMNED
-            and self._unfinished(earlier.mark)
-            and self._files.write(identifier, record, predicate)
-        )
+                self._survey.reach_stray(file.id)
 
     def _unfinished(self, mark: str) -> bool:
         """Return whether a mark was never finished, so that its records may be taken over."""
@@ -234,17 +221,30 @@ class _Marking:
 
 def withdraw(stores: Stores, mark: str) -> None:
     """Remove the records by which `mark` condemned tables and commits. Idempotent."""
-    files = FileRecords(stores.kv, stores.uid)
-    for identifier, record in list(files.list()):
-        if record.mark == mark and record.state is FileState.CONDEMNED:
-            _remove(files, identifier, record.__eq__)
-    expired = stores.refs.expired
-    for commit, known in list(expired.list()):
-        if known.mark == mark and not known.gone:
-            _remove(expired, commit, known.__eq__)
+    for records, name, record in _condemned(stores):
+        if record.mark == mark:
+            _remove(records, name, record.__eq__)
 
 
-def _remove(records: RecordStore[K, R], name: K, still: Callable[[R], bool]) -> None:
+def _is_condemned(record: FileRecord | Expired) -> bool:
+    """Return whether no sweep has decided about the object yet."""
+    if isinstance(record, Expired):
+        return not record.gone
+    return record.state is FileState.CONDEMNED
+
+
+def _condemned(stores: Stores) -> Iterator[tuple[RecordStore[Any], Any, FileRecord | Expired]]:
+    """Yield the records of condemned tables and commits, each with its store and name."""
+    files, expired = FileRecords(stores.kv, stores.uid), stores.refs.expired
+    for identifier, table in list(files.list()):
+        if _is_condemned(table):
+            yield files, identifier, table
+    for name, commit in list(expired.list()):
+        if _is_condemned(commit):
+            yield expired, name, commit
+
+
+def _remove(records: RecordStore[R], name: str | bytes, still: Callable[[R], bool]) -> None:
     """Remove a record if `still` holds for it."""
     current = records.find(name)
     if current is not None and still(current[0]):
@@ -289,7 +289,7 @@ def _settle_tables(stores: Stores, mark: Mark) -> None:
             _settle(files, identifier, known, None if stored else deleted)
 
 
-def _settle(records: RecordStore[K, R], name: K, known: R, settled: R | None) -> None:
+def _settle(records: RecordStore[R], name: str | bytes, known: R, settled: R | None) -> None:
     """Replace a record if it is still the known one; None removes it."""
     current = records.find(name)
     if current is None or current[0] != known:

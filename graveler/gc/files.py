@@ -11,11 +11,11 @@ Each step is a compare-and-set on one record.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 from graveler.base.clock import Clock
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json, read_key
+from graveler.base.records import HEX, Schema, read_key
 from graveler.base.retries import longest_pause
 from graveler.errors import ThrottledError
 from graveler.gc.lease import LEASE_SECONDS
@@ -48,35 +48,27 @@ class FileRecord:
     state: FileState
 
 
-class FileRecords(RecordStore[bytes, FileRecord]):
+_FILE = Schema(FileRecord, "record of a condemned table", states_format=True)
+
+
+class FileRecords(RecordStore[FileRecord]):
     """The records of condemned tables of one repository, by id; a table without one is kept."""
 
     def __init__(self, kv: KVStore, uid: str) -> None:
-        super().__init__(kv, f"gc:{uid}", key=_key, encode=_encode, decode=_decode)
+        super().__init__(kv, f"gc:{uid}", prefix=_PREFIX, encode=_FILE.encode, decode=_FILE.decode)
+
+    def key(self, name: str | bytes) -> bytes:
+        """Return the key of the record of a table."""
+        return super().key(name if isinstance(name, str) else name.hex())
 
     def list(self) -> Iterator[tuple[bytes, FileRecord]]:
         """Yield the tables that have a record, by id."""
-        for name, record in self.scan(_PREFIX):
+        for name, record in self.scan():
             yield _identifier(name), record
 
 
-def _key(identifier: bytes) -> bytes:
-    return _PREFIX + identifier.hex().encode()
-
-
-def _encode(record: FileRecord) -> bytes:
-    return encode_json({"format": FORMAT, **asdict(record)})
-
-
-def _decode(raw: bytes) -> FileRecord:
-    what = "record of a condemned table"
-    fields = Fields(decode_json(raw, what), what)
-    return FileRecord(fields.text("mark"), fields.one_of("state", FileState))
-
-
 def _identifier(key: bytes) -> bytes:
-    name = read_key(key, "record of a condemned table")
-    return Fields({"key": name}, "record of a condemned table").binary("key")
+    return HEX.read(read_key(key, _FILE.what), f"key of the {_FILE.what}")
 
 
 class Rescuer:

@@ -1,13 +1,12 @@
 """One sweep at a time: a lease that its holder renews; no clocks are compared."""
 
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from graveler.base.clock import Clock, IdSource
 from graveler.base.records import encode_json
 from graveler.errors import OutcomeUnknownError, StateError
-from graveler.kv.record_store import RecordStore
+from graveler.kv.record_store import RecordStore, Version
 from graveler.kv.store import ABSENT, KVStore, Predicate
 
 LEASE_SECONDS = 60.0
@@ -43,9 +42,7 @@ class Lease:
         seconds: float = LEASE_SECONDS,
     ) -> None:
         # the bytes of the record are compared, never decoded
-        self._records: RecordStore[bytes, bytes] = RecordStore(
-            kv, f"gc:{uid}", key=bytes, encode=bytes, decode=bytes
-        )
+        self._records: RecordStore[bytes] = RecordStore(kv, f"gc:{uid}", encode=bytes, decode=bytes)
         self._what = what
         self._clock = clock
         self._ids = ids
@@ -63,12 +60,7 @@ class Lease:
             raise self._busy()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         ended = kind is None or issubclass(kind, (Exception, KeyboardInterrupt))
         if ended and not self.late:  # otherwise the next sweep waits until the lease runs out
             with suppress(OutcomeUnknownError):  # the lease then runs out
@@ -98,7 +90,7 @@ class Lease:
         self._predicate = current[1]
         return True
 
-    def _wait_for_silence(self, holder: tuple[bytes, Predicate]) -> tuple[bytes, Predicate] | None:
+    def _wait_for_silence(self, holder: Version[bytes]) -> Version[bytes] | None:
         for _ in range(_LOOKS):
             self._clock.sleep(self._seconds / _LOOKS)
             current = self._records.find(_KEY)

@@ -6,19 +6,30 @@ in the storage of the repository until the sweep is over.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from graveler.base.clock import Clock, IdSource, from_unix_us, unix_us
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json, row
+from graveler.base.records import (
+    ANY,
+    MICROSECONDS,
+    NAME,
+    FieldType,
+    Schema,
+    array,
+    decode_json,
+    integer,
+    mapping,
+    real,
+)
 from graveler.errors import NotFoundError, ObjectNotFoundError, StateError
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.model import LONGEST_DURATION
 from graveler.objects.store import ObjectStore
-from graveler.repository.borrowed import CONDEMNED
+from graveler.repository.writes.borrowed import CONDEMNED
 
 FOLDER = "_graveler/gc"
 """Folder of the files of garbage collection, by the unique id of the repository."""
@@ -26,7 +37,6 @@ FOLDER = "_graveler/gc"
 PAGE = 5_000
 """Number of names on a page."""
 
-_PREFIX = b"mark/"
 _LONGEST = LONGEST_DURATION.total_seconds()
 
 
@@ -148,49 +158,33 @@ def _bytes(tallies: Mapping[Kind, Tally]) -> int:
     return sum(tallies[kind].size for kind in stored if kind in tallies)
 
 
-_TALLIES = ("condemned", "kept", "freed", "spared")
+def _by_kind(item: FieldType[Any]) -> FieldType[Any]:
+    """Return the type of objects by kind. Kinds that this version does not know are left out."""
+    items = mapping(item)
+
+    def load(value: Any) -> Any:
+        stored = mapping(ANY).load(value)
+        return items.load({kind: stored[kind] for kind in Kind if kind in stored})
+
+    return FieldType(load, items.dump)
 
 
-def _encode(mark: Mark) -> bytes:
-    raw: dict[str, Any] = {item.name: getattr(mark, item.name) for item in fields(mark)}
-    for name in _TALLIES:
-        raw[name] = {kind: [tally.count, tally.size] for kind, tally in raw[name].items()}
-    return encode_json({**raw, "format": FORMAT})
-
-
-def _decode(raw: bytes) -> Mark:
-    what = "record of a mark"
-    stored = Fields(decode_json(raw, what), what)
-    pages = stored.record("pages")
-    return Mark(
-        id=stored.name("id"),
-        state=stored.one_of("state", MarkState),
-        created=unix_us(stored.moment("created")),
-        window=stored.real("window", most=_LONGEST),
-        grace=stored.real("grace", most=_LONGEST),
-        marked=unix_us(stored.moment("marked")),
-        condemned=_tallies(stored, "condemned"),
-        kept=_tallies(stored, "kept"),
-        unknown=stored.number("unknown"),
-        unknown_keys=stored.texts("unknown_keys"),
-        pages={kind: pages.number(kind) for kind in Kind if kind in pages},
-        tokens=stored.names("tokens"),
-        swept=unix_us(stored.moment("swept")),
-        freed=_tallies(stored, "freed"),
-        spared=_tallies(stored, "spared"),
-        own=stored.flag("own", False),
-        nonce=stored.text("nonce"),
-    )
-
-
-def _tallies(stored: Fields, name: str) -> dict[Kind, Tally]:
-    tallies = stored.record(name)
-    pairs = {
-        kind: row(tallies.value(kind), ("count", "size"), tallies.what)
-        for kind in Kind
-        if kind in tallies
-    }
-    return {kind: Tally(pair.number("count"), pair.number("size")) for kind, pair in pairs.items()}
+_TALLIES = _by_kind(Schema(Tally).row())
+_MARK = Schema(
+    Mark,
+    "record of a mark",
+    types={
+        "id": NAME,
+        "window": real(_LONGEST),
+        "grace": real(_LONGEST),
+        "tokens": array(NAME),
+        "pages": _by_kind(integer()),
+        **dict.fromkeys(("created", "marked", "swept"), MICROSECONDS),
+        **dict.fromkeys(("condemned", "kept", "freed", "spared"), _TALLIES),
+    },
+    added=("own",),
+    states_format=True,
+)
 
 
 class Marks:
@@ -199,8 +193,8 @@ class Marks:
     def __init__(
         self, kv: KVStore, uid: str, objects: ObjectStore, *, clock: Clock, ids: IdSource
     ) -> None:
-        self._records: RecordStore[str, Mark] = RecordStore(
-            kv, f"gc:{uid}", key=_key, encode=_encode, decode=_decode
+        self._records: RecordStore[Mark] = RecordStore(
+            kv, f"gc:{uid}", prefix=b"mark/", encode=_MARK.encode, decode=_MARK.decode
         )
         self._folder = f"{FOLDER}/{uid}"
         self._objects = objects
@@ -235,7 +229,7 @@ class Marks:
 
     def list(self) -> Iterator[Mark]:
         """Yield the marks, oldest first."""
-        return (mark for _, mark in self._records.scan(_PREFIX))
+        return (mark for _, mark in self._records.scan())
 
     def move(
         self, identifier: str, states: tuple[MarkState, ...], change: Callable[[Mark], Mark]
@@ -301,10 +295,6 @@ _NEXT = {
     MarkState.UNDELETED: "its condemnation was withdrawn; mark again",
     MarkState.SUPERSEDED: "another mark was begun before it was finished; mark again",
 }
-
-
-def _key(identifier: str) -> bytes:
-    return _PREFIX + identifier.encode()
 
 
 def _missing(identifier: str) -> NotFoundError:

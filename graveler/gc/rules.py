@@ -1,9 +1,15 @@
-"""Retention rules: how long the history of a branch is kept; key ``settings/retention``.
+"""The settings of collection: retention rules and adoption.
+
+Retention rules, key ``settings/retention``, say how long the history of a branch is kept.
 
 Without a rule, everything that a ref reaches is kept. A rule has a number of days, a number of
 commits, or both. A commit is kept if either keeps it. A rule belongs to a shell pattern of branch
 names. If several patterns match a branch, a commit is kept if any of their rules keeps it. If no
 pattern matches, the default applies.
+
+Adoption, key ``settings/adoption``, is that of data files whose addresses lack the id of the storage.
+Version 0.2 named files in a form that other programs also use. Beside files of others, such a file is
+deleted only after it was listed and the user agreed.
 """
 
 from collections.abc import Mapping
@@ -11,7 +17,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from graveler.base.records import FORMAT, Fields, row
+from graveler.base.records import Schema, integer, mapping, optional
 from graveler.errors import InvalidInputError, NotFoundError
 from graveler.refs.settings import Setting, Settings
 
@@ -125,27 +131,34 @@ class RetentionRules:
         return self._settings.change(RETENTION, change)
 
 
-def _encode(rules: Retention) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "default": [rules.default.days, rules.default.count],
-        "patterns": {
-            name: [keep.days, keep.count] for name, keep in sorted(rules.patterns.items())
-        },
-    }
+_KEEP = Schema(Keep, types={"count": optional(integer(least=1))}).row()
+_RETENTION = Schema(
+    Retention, types={"default": _KEEP, "patterns": mapping(_KEEP)}, states_format=True
+)
+RETENTION = Setting("retention", "retention rules", Retention(), _RETENTION)
 
 
-def _read(fields: Fields) -> Retention:
-    patterns = fields.record("patterns")
-    return Retention(
-        _keep(fields, "default"), {name: _keep(patterns, name) for name in sorted(patterns)}
-    )
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """The times of the store's clock until which files were listed and adopted.
+
+    Attributes:
+        listed: The time of the last list, microseconds since 1970; 0 for none.
+        agreed: Unnamed files that are older are graveler's; 0 for none.
+    """
+
+    listed: int = 0
+    agreed: int = 0
 
 
-def _keep(fields: Fields, name: str) -> Keep:
-    rule = row(fields.value(name), ("days", "count"), f"{fields.what}, {name}")
-    days = None if rule.value("days") is None else rule.real("days")
-    return Keep(days, None if rule.value("count") is None else rule.number("count", least=1))
+@dataclass(frozen=True, slots=True)
+class Adoptable:
+    """Files that nothing names, and that are collected once they are adopted."""
+
+    keys: tuple[str, ...] = ()
+    bytes: int = 0
 
 
-RETENTION = Setting("retention", "retention rules", default=Retention(), encode=_encode, read=_read)
+ADOPTION = Setting(
+    "adoption", "adoption of files", Adoption(), Schema(Adoption, states_format=True)
+)

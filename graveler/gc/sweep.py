@@ -21,7 +21,7 @@ from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
 from graveler.reads.stores import Stores
 from graveler.refs.commits import Expired
-from graveler.repository.borrowed import SPARED
+from graveler.repository.writes.borrowed import SPARED
 
 _CHUNK = 500
 _THREADS = 8
@@ -74,7 +74,7 @@ class Sweep:
         for file in self._survey.strays():
             record = self._files.get(file.id)
             if record is None or record.mark != self._mark.id or record.state in _STAYS:
-                self._survey.trees.reach_stray(file.id)
+                self._survey.reach_stray(file.id)
         for kind in (Kind.METARANGES, Kind.RANGES):
             for name, size in self._marks.names(self._mark, kind):
                 self._count(kind, size, gone=self._delete_table(bytes.fromhex(name)))
@@ -103,8 +103,8 @@ class Sweep:
             if current is None or current[0].mark != self._mark.id:
                 # a writer has named the commit, and removed the condemnation
                 trees = self._survey.graph.get(commit).trees
-                self._survey.trees.reach_trees(trees[:1])
-                self._survey.trees.reach_claims(trees[1:])
+                self._survey.reach_trees(trees[:1])
+                self._survey.reach_claims(trees[1:])
                 return False
             if commit in self._survey.kept or self._survey.has_tree(commit):
                 if self._lease is None or self._expired.remove(commit, current[1]):
@@ -120,7 +120,7 @@ class Sweep:
         while True:
             current = self._files.find(identifier)
             if current is None or current[0].mark != self._mark.id:
-                self._survey.trees.reach_stray(identifier)  # a writer has taken it over
+                self._survey.reach_stray(identifier)  # a writer has taken it over
                 return False
             record, predicate = current
             condemned = record.state is FileState.CONDEMNED
@@ -140,7 +140,7 @@ class Sweep:
                 # the condemned table is deleted.
                 left = True if taken else self._is_left(identifier)
                 if left is False and self._files.remove(identifier, predicate):
-                    self._survey.trees.reach_stray(identifier)
+                    self._survey.reach_stray(identifier)
                     return False
                 if left and self._delete_late(identifier, self._lease):
                     return True

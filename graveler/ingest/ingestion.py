@@ -20,7 +20,7 @@ from graveler.ingest.ticker import Ticker
 from graveler.ingest.unpublished import IngestBranch, published_by
 from graveler.model import Commit
 from graveler.reads.stores import Stores
-from graveler.reads.view import uncommitted
+from graveler.reads.versions import uncommitted
 from graveler.refs.history import is_ancestor
 from graveler.repository.branch import Branch
 from graveler.repository.strategies import Strategy, check_strategy

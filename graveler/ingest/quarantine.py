@@ -5,7 +5,7 @@ continues it, in steps that may be repeated. If a publisher of the change has la
 decision, the decision is dropped. Otherwise the publisher never lands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
@@ -13,9 +13,9 @@ from graveler.committed.diff import diff
 from graveler.committed.units import log_of, units_of
 from graveler.errors import AlreadyExistsError, GateFailedError, RefNotFoundError
 from graveler.gates import Gate
+from graveler.ingest.delivery import IngestCandidacy
 from graveler.ingest.hours import commit_hour, user_pairs
-from graveler.ingest.publishing import IngestCandidacy
-from graveler.ingest.records import IngestRecords, Quarantine, Standing
+from graveler.ingest.records import IngestRecords, Quarantine, Standing, branches_of
 from graveler.ingest.unpublished import (
     CHANGES,
     INGEST,
@@ -26,15 +26,18 @@ from graveler.ingest.unpublished import (
     IngestBranch,
     Point,
     find_removal,
+    last_sealed,
+    unpublished_line,
 )
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.reads.stores import Stores
 from graveler.refs.commits import Commits
 from graveler.refs.history import is_ancestor, log, merge_bases
-from graveler.refs.mover import move, remove
+from graveler.refs.mover import move
 from graveler.repository.merges import merge_trees
 from graveler.repository.origins import in_quarantine, note_refused
+from graveler.runs.branch import discard_branch
 from graveler.runs.record import Refusal
 
 
@@ -190,11 +193,10 @@ class Quarantines:
         """Delete the branch that this process made for a quarantine that was released meanwhile."""
         quarantine = self.branch.records.quarantine(name)
         if quarantine is not None and quarantine.released:
-            stores, head = self.branch.stores, quarantine.head
-            tokens = remove(
-                stores.refs, name, lambda record: record.commit_id == head and not record.fence
+            head = quarantine.head
+            discard_branch(
+                self.branch.stores, name, lambda now: now.commit_id == head and not now.fence
             )
-            stores.staging.drop(*tokens)
 
 
 def refused_changes(
@@ -226,12 +228,12 @@ def _refused(
     if back := in_quarantine(stores, (change.id for change in point.changes)):
         return tuple(change for change in point.changes if change.id in back)
     work = IngestCandidacy(branch, point.commit, spec, gates)
-    work.convene()
+    work.load_required_gates()
     tree = target.metarange
     for change in point.changes:
         try:
             tree = with_changes(stores, tree, (change,), "dest-wins")
-            work.judge(make_commit(stores, tree=tree, parents=(target,), spec=spec), target)
+            work.check(make_commit(stores, tree=tree, parents=(target,), spec=spec), target)
         except GateFailedError:
             return (change,)
     return point.changes
@@ -319,3 +321,45 @@ def _logs(stores: Stores, change: Commit) -> set[bytes]:
     """Return the logs of the tables that a commit changes."""
     changes = diff(stores.ranges, before(stores, change).metarange, change.metarange)
     return {log for key, _, _ in changes if (log := log_of(key)) is not None}
+
+
+def needed_commits(stores: Stores) -> Iterator[tuple[str, str]]:
+    """Yield the commits whose trees ticks and releases will read, with labels for a report.
+
+    After a reset of the target, a commit that was published and is expired waits again. It is gone.
+    """
+    expired = stores.refs.expired
+    return (need for need in _needed(stores) if expired.find(need[1]) is None)
+
+
+def _needed(stores: Stores) -> Iterator[tuple[str, str]]:
+    refs = stores.refs
+    for name in branches_of(stores):
+        records = IngestRecords(stores, name)
+        standing = records.standing()
+        branch = IngestBranch(stores, records, name, standing.into or "main")
+        if all(refs.branches.find(one) for one in (name, branch.into)):
+            for commit in _waiting(branch, standing.sealed):
+                yield f"ingestion {name}", commit
+        for quarantine in records.quarantines():
+            record = refs.branches.find(quarantine.name)
+            if record is not None and not quarantine.released:
+                base = shelf_base(refs.commits, refs.commits.get(record.commit_id))
+                yield f"quarantine {quarantine.name}", base.id
+        for identifier in standing.taking.commits if standing.taking else ():
+            yield from (
+                (f"ingestion {name}", one) for one in _with_parents(refs.commits.get(identifier))
+            )
+
+
+def _waiting(branch: IngestBranch, sealed: str) -> Iterator[str]:
+    commits, (head, target) = branch.stores.refs.commits, branch.tips()
+    for commit in unpublished_line(commits, head, target):
+        yield from _with_parents(commit)
+    since = last_sealed(commits, head, lambda: sealed)
+    yield since.id
+    yield from (base.id for base in merge_bases(commits, since.id, target.id))
+
+
+def _with_parents(commit: Commit) -> tuple[str, ...]:
+    return (commit.id, *commit.parents)

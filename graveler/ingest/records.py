@@ -7,14 +7,13 @@ History alone shows whether an hour is committed or published. The records hold 
 compare-and-set.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from graveler.base.clock import unix_us
-from graveler.base.records import Fields, decode_json, encode_json
+from graveler.base.records import Digest, DigestOrNone, Name, Schema, optional
 from graveler.kv.record_store import RecordStore
 from graveler.reads.stores import Stores
 from graveler.runs.record import Refusal
@@ -49,11 +48,11 @@ class HourRecord:
     """
 
     hour: str
-    commits: tuple[str, ...] = ()
+    commits: tuple[Digest, ...] = ()
     late: tuple[str, ...] = ()
-    published: str = ""
+    published: DigestOrNone = ""
     line: str = ""
-    behind: str = ""
+    behind: DigestOrNone = ""
     aside: dict[str, str] = field(default_factory=dict)
     ticked: bool = True
     nonce: str = ""
@@ -77,14 +76,14 @@ class Quarantine:
         nonce: Unique to every write.
     """
 
-    name: str
+    name: Name
     hours: tuple[str, ...]
-    commits: tuple[str, ...]
-    head: str
+    commits: tuple[Digest, ...]
+    head: Digest
     refusal: Refusal
     created: datetime
     releasing: bool = False
-    released: str = ""
+    released: DigestOrNone = ""
     policy: str = ""
     units: tuple[str, ...] = ()
     nonce: str = ""
@@ -106,10 +105,22 @@ class Standing:
     taking: Quarantine | None = None
     into: str = ""
     shelves: tuple[str, ...] = ()
-    sealed: str = ""
+    sealed: DigestOrNone = ""
     nonce: str = ""
 
 
+HOUR = Schema(
+    HourRecord,
+    "hour of an ingestion",
+    added=("published", "line", "behind", "aside", "ticked"),
+)
+QUARANTINE = Schema(Quarantine, "quarantine", added=("released", "policy", "units"))
+STANDING = Schema(
+    Standing,
+    "standing of an ingestion",
+    types={"taking": optional(QUARANTINE)},
+    added=("into", "shelves", "sealed"),
+)
 _R = TypeVar("_R", HourRecord, Quarantine, Standing)
 
 
@@ -119,33 +130,35 @@ class IngestRecords:
     def __init__(self, stores: Stores, branch: str) -> None:
         self._stores = stores
         self._branch = branch
+        self._standing = self._of(STANDING, "standing/")
+        self._hours = self._of(HOUR, f"hour/{branch}/")
+        self._quarantines = self._of(QUARANTINE, f"quarantine/{branch}/")
 
     def standing(self) -> Standing:
         """Return the decisions that are in force."""
-        return self._kind("standing", decode_standing).get("") or Standing()
+        return self._standing.get(self._branch) or Standing()
 
     def change_standing(self, change: Callable[[Standing], Standing]) -> Standing:
         """Replace the standing by ``change(standing)`` in one atomic step and return it."""
-        kind = self._kind("standing", decode_standing)
-        return self._update(kind, "", lambda record: change(record or Standing()))
+        return self._update(
+            self._standing, self._branch, lambda record: change(record or Standing())
+        )
 
     def hour(self, hour: str) -> HourRecord | None:
         """Return the result of the ticks of an hour; None before the first tick."""
-        return self._kind("hour", decode_hour).get(hour)
+        return self._hours.get(hour)
 
     def change_hour(self, hour: str, change: Callable[[HourRecord], HourRecord]) -> HourRecord:
         """Replace the record of an hour by ``change(record)`` in one atomic step and return it."""
-        kind = self._kind("hour", decode_hour)
-        return self._update(kind, hour, lambda record: change(record or HourRecord(hour)))
+        return self._update(self._hours, hour, lambda record: change(record or HourRecord(hour)))
 
     def quarantine(self, name: str) -> Quarantine | None:
         """Return the quarantine of that name, or None."""
-        return self._kind("quarantine", decode_quarantine).get(name)
+        return self._quarantines.get(name)
 
     def quarantines(self) -> Iterator[Quarantine]:
         """Yield every quarantine by name, including released ones."""
-        rows = self._kind("quarantine", decode_quarantine).scan(self._key("quarantine", "") + b"/")
-        return (record for _, record in rows)
+        return (record for _, record in self._quarantines.scan())
 
     def change_quarantine(
         self, record: Quarantine, change: Callable[[Quarantine], Quarantine] = lambda record: record
@@ -154,24 +167,18 @@ class IngestRecords:
 
         If it is not stored yet, it is stored; without `change`, a stored one stays.
         """
-        kind = self._kind("quarantine", decode_quarantine)
-        return self._update(kind, record.name, lambda stored: change(stored or record))
+        return self._update(self._quarantines, record.name, lambda stored: change(stored or record))
 
-    def _key(self, kind: str, name: str) -> bytes:
-        return "/".join(filter(None, (kind, self._branch, name))).encode()
-
-    def _kind(self, kind: str, decode: Callable[[bytes], _R]) -> RecordStore[str, _R]:
+    def _of(self, schema: Schema[_R], prefix: str) -> RecordStore[_R]:
         return RecordStore(
             self._stores.kv,
             f"ingest:{self._stores.uid}",
-            key=lambda name: self._key(kind, name),
-            encode=encode,
-            decode=decode,
+            prefix=prefix.encode(),
+            encode=schema.encode,
+            decode=schema.decode,
         )
 
-    def _update(
-        self, kind: RecordStore[str, _R], name: str, change: Callable[[_R | None], _R]
-    ) -> _R:
+    def _update(self, kind: RecordStore[_R], name: str, change: Callable[[_R | None], _R]) -> _R:
         """Write ``change(record)`` with a new nonce, unless it equals the stored record."""
         ids = self._stores.ids
 
@@ -188,74 +195,3 @@ def branches_of(stores: Stores) -> Iterator[str]:
     start = b"standing/"
     for key, _ in stores.kv.scan_below(f"ingest:{stores.uid}", start):
         yield key.removeprefix(start).decode()
-
-
-def encode(record: HourRecord | Quarantine | Standing) -> bytes:
-    """Return a record as bytes."""
-    return encode_json(_plain(asdict(record)))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return unix_us(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
-
-
-def _refusal(fields: Fields) -> Refusal:
-    return Refusal(fields.moment("at"), fields.text("reason"), fields.texts("gates"))
-
-
-def _quarantine(fields: Fields) -> Quarantine:
-    return Quarantine(
-        name=fields.name("name"),
-        hours=fields.texts("hours"),
-        commits=fields.digests("commits"),
-        head=fields.digest("head"),
-        refusal=_refusal(fields.record("refusal")),
-        created=fields.moment("created"),
-        releasing=fields.flag("releasing"),
-        released=fields.digest("released", ""),
-        policy=fields.text("policy", ""),
-        units=fields.texts("units", ()),
-        nonce=fields.text("nonce"),
-    )
-
-
-def decode_hour(raw: bytes) -> HourRecord:
-    """Return the record of an hour, or raise CorruptionError."""
-    what = "hour of an ingestion"
-    fields = Fields(decode_json(raw, what), what)
-    return HourRecord(
-        hour=fields.text("hour"),
-        commits=fields.digests("commits"),
-        late=fields.texts("late"),
-        published=fields.digest("published", ""),
-        line=fields.text("line", ""),
-        behind=fields.digest("behind", ""),
-        aside=dict(fields.pairs("aside", {})),
-        ticked=fields.flag("ticked", True),
-        nonce=fields.text("nonce"),
-    )
-
-
-def decode_quarantine(raw: bytes) -> Quarantine:
-    """Return the record of a quarantine, or raise CorruptionError."""
-    return _quarantine(Fields(decode_json(raw, "quarantine"), "quarantine"))
-
-
-def decode_standing(raw: bytes) -> Standing:
-    """Return the standing of an ingestion branch, or raise CorruptionError."""
-    what = "standing of an ingestion"
-    fields = Fields(decode_json(raw, what), what)
-    taking = None if fields.value("taking") is None else _quarantine(fields.record("taking"))
-    held = None if fields.value("held") is None else _refusal(fields.record("held"))
-    return Standing(
-        held=held,
-        taking=taking,
-        into=fields.text("into", ""),
-        shelves=fields.texts("shelves", ()),
-        sealed=fields.digest("sealed", ""),
-        nonce=fields.text("nonce"),
-    )

@@ -25,8 +25,8 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.gates import Gate
+from graveler.ingest.delivery import IngestCandidacy
 from graveler.ingest.hours import commit_hour, hour_kinds, hour_pairs, hours_text, user_pairs
-from graveler.ingest.publishing import IngestCandidacy
 from graveler.ingest.quarantine import Quarantines, shelf_base, shelf_commit
 from graveler.ingest.records import Quarantine
 from graveler.ingest.shelves import changes_on
@@ -37,11 +37,12 @@ from graveler.publishing.landing import CommitSpec, land, make_commit
 from graveler.publishing.tables import Watch
 from graveler.reads.changes import diff_commits
 from graveler.refs.history import is_ancestor
-from graveler.refs.mover import move, remove
-from graveler.repository import commits
+from graveler.refs.mover import move
+from graveler.repository.commits import sealing
 from graveler.repository.merges import conflict_error, describe, merge_trees
 from graveler.repository.origins import note_refused
 from graveler.repository.strategies import Settlement, Strategy, settling
+from graveler.runs.branch import discard_branch
 
 _ROUNDS = 200
 _SHOWN = 100
@@ -173,7 +174,7 @@ class Releases:
             return None
         # another release may close or delete the branch between two reads
         with suppress(NoChangesError, FencedError, RefNotFoundError):
-            commits.commit(stores, name, CommitSpec(f"{name}: repaired"))
+            sealing.commit(stores, name, CommitSpec(f"{name}: repaired"))
         record = stores.refs.branches.find(name)
         return None if record is None else stores.refs.commits.get(record.commit_id)
 
@@ -286,9 +287,6 @@ class Releases:
 
     def _drop(self, quarantine: Quarantine) -> None:
         stores = self.branch.stores
-        tokens = remove(
-            stores.refs, quarantine.name, lambda record: record.fence.startswith(_CLOSED)
-        )
-        stores.staging.drop(*tokens)
+        discard_branch(stores, quarantine.name, lambda now: now.fence.startswith(_CLOSED))
         note_refused(stores, quarantine.commits, "")
         self._marked(quarantine, releasing=False)

@@ -14,7 +14,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.gates import Gate
-from graveler.ingest.conflicts import Theirs
+from graveler.ingest.delivery import IngestCandidacy
 from graveler.ingest.hours import (
     HourKind,
     commit_hour,
@@ -25,11 +25,10 @@ from graveler.ingest.hours import (
     late_hours,
     user_pairs,
 )
-from graveler.ingest.publishing import IngestCandidacy
 from graveler.ingest.quarantine import Quarantines, before, refused_changes
 from graveler.ingest.records import HourRecord, Standing
 from graveler.ingest.release import Releases
-from graveler.ingest.taking import Taking
+from graveler.ingest.taking import Taking, Theirs
 from graveler.ingest.unpublished import (
     INGEST,
     TARGET,
@@ -42,7 +41,7 @@ from graveler.ingest.unpublished import (
 from graveler.model import Commit
 from graveler.publishing.landing import CommitSpec
 from graveler.reads.changes import diff_commits
-from graveler.repository import commits
+from graveler.repository.commits import sealing
 from graveler.repository.merges import find_bases
 from graveler.repository.origins import in_quarantine, refuse_unpublished
 from graveler.runs.record import Refusal
@@ -136,7 +135,7 @@ class Ticker:
             return theirs.sift(self.taking.shelves, hour, changes)
 
         try:
-            return commits.commit(stores, name, spec, sift=sift)
+            return sealing.commit(stores, name, spec, sift=sift)
         except NoChangesError:
             if since != head:  # what was staged before is on a shelf, or nothing was
                 records.change_standing(lambda now: replace(now, sealed=head.id))

@@ -279,7 +279,7 @@ def holds(predicate: Predicate, value: bytes | None) -> bool:
 def changed(partition: str, key: bytes, predicate: Predicate) -> PreconditionFailedError:
     """Return the error of a condition that did not hold."""
     if predicate is ABSENT:
-        state = "is there already"
+        state = "already exists"
     elif predicate is PRESENT:
         state = "is not there"
     else:
@@ -318,6 +318,17 @@ def _pages(
         if last:
             return
         start, limit = following, _LARGEST_PAGE
+
+
+def partition_names(prefix: str, first: Callable[[str], str | None]) -> Iterator[str]:
+    """Yield the names that begin with `prefix`. `first` returns the first one from a name on.
+
+    The index leads from name to name, independent of the number of keys.
+    """
+    name = first(prefix)
+    while name is not None and name.startswith(prefix):
+        yield name
+        name = first(name + "\x01")  # a name contains no NUL
 
 
 def chunks(

@@ -23,8 +23,8 @@ from graveler.errors import (
 )
 from graveler.kv.drivers import Driver
 from graveler.kv.dynamodb_client import ConditionFailed, DynamoDBClient, Table, pause
-from graveler.kv.queues import QueueTurns
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, Predicate
+from graveler.kv.turns import QueueTurns
 
 _PARTITION, _KEY, _VALUE = "p", "k", "v"
 _SCHEMA: dict[str, Any] = {

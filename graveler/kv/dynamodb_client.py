@@ -207,7 +207,7 @@ def _refused(
         return ConditionFailed(what)
     if broken and conditional and code not in _CODES:
         return OutcomeUnknownError(f"{what}; it may have been written, read back")
-    kind, way_out = _CODES.get(
+    kind, hint = _CODES.get(
         code, (BackendUnavailableError, "repeat") if broken else (InternalError, code)
     )
-    return kind(f"{what}; {way_out}")
+    return kind(f"{what}; {hint}")

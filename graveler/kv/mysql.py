@@ -26,8 +26,7 @@ try:
     from sqlalchemy.engine import Connection
     from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError
 
-    from graveler.kv.dialect import Dialect, Failure, Statements, statements
-    from graveler.kv.sql import SQLKVStore
+    from graveler.kv.sql import Failure, SQLKVStore, Statements
     from graveler.kv.store import MAX_VALUE_BYTES
 except ImportError as error:
     missing = (error.name or "").partition(".")[0]
@@ -121,7 +120,7 @@ _FAILURES = {
 }
 
 
-_SQL = statements(
+_SQL = Statements(
     quote="`",
     insert="INSERT INTO graveler_kv VALUES (:partition, :key, :value)",
     upsert=" ON DUPLICATE KEY UPDATE value = VALUES(value)",
@@ -139,14 +138,12 @@ class MySQLKVStore(SQLKVStore):
         no_progress_s: Seconds without an answer after which a call ends.
     """
 
-    _dialect = Dialect(
-        name="MySQL",
-        scheme="mysql",
-        driver="mysql+pymysql",
-        options=_OPTIONS,
-        quote="`",
-        needs_database=True,
-    )
+    name = "MySQL"
+    scheme = "mysql"
+    driver = "mysql+pymysql"
+    options = _OPTIONS
+    quote = "`"
+    needs_database = True
 
     def _statements(self) -> Statements:
         return _SQL

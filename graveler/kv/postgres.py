@@ -7,7 +7,7 @@ import re
 from collections.abc import Generator
 from contextlib import ExitStack
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
 
 from graveler.base.retries import NO_PROGRESS_S
 from graveler.errors import (
@@ -26,9 +26,8 @@ try:
     from sqlalchemy import Engine, event, text
     from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-    from graveler.kv.dialect import Dialect, Failure, Statements, statements
-    from graveler.kv.queues import PARTITION as TURNS
-    from graveler.kv.sql import SQLKVStore
+    from graveler.kv.sql import Failure, SQLKVStore, Statements
+    from graveler.kv.turns import PARTITION as TURNS
 except ImportError as error:
     raise MissingDependencyError(
         f'PostgreSQL needs {error.name}: pip install "graveler[postgres]"'
@@ -180,20 +179,17 @@ class PostgresKVStore(SQLKVStore):
         no_progress_s: Seconds without an answer after which a call ends.
     """
 
-    _dialect = Dialect(
-        name="PostgreSQL",
-        scheme="postgresql",
-        driver="postgresql+psycopg",
-        options=_OPTIONS,
-        quote="",
-        engine={"use_native_hstore": False},  # it would need a transaction block
-    )
+    name = "PostgreSQL"
+    scheme = "postgresql"
+    driver = "postgresql+psycopg"
+    options = _OPTIONS
+    engine: ClassVar = {"use_native_hstore": False}  # it would need a transaction block
 
     def _statements(self) -> Statements:
         lock, waiting = 1000 * self._retrier.try_s, _WAITING if self._durable else ""
         settings = _SETTINGS.format(lock=lock, waiting=waiting)
         self._set_rows = text(f"{_SET_MANY}, {settings}{_UPSERT}")
-        return statements(
+        return Statements(
             quote="",
             insert=f"INSERT INTO graveler_kv SELECT :partition, :key, :value FROM {settings}",
             upsert=_UPSERT,

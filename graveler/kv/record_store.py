@@ -9,7 +9,7 @@ the first of them then reads for all of them.
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from threading import Event, RLock, get_ident
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from graveler.base.clock import Clock, IdSource
 from graveler.base.forks import watch
@@ -24,7 +24,6 @@ from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 
 _PATIENCE_S = 1.0
 
-K = TypeVar("K")
 R = TypeVar("R")
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -42,29 +41,20 @@ class Place(NamedTuple):
     decode: Callable[[bytes], Any]
 
 
-class Version(NamedTuple):
+class Version(NamedTuple, Generic[R]):
     """A record, and the predicate for replacing exactly this version."""
 
-    record: Any
+    record: R
     predicate: Predicate
 
 
-ABSENT_VERSION = Version(None, ABSENT)
+ABSENT_VERSION: Version[Any] = Version(None, ABSENT)
 """The version of a record that does not exist."""
 
 
-class _Versioned(Protocol):
-    """A `Version`, or a version whose record has a type."""
-
-    @property
-    def record(self) -> Any:
-        """The record."""
-
-
-V = TypeVar("V", bound=_Versioned)
-
-
-def changed(known: V | None, present: Callable[[], V], change: Callable[[Any], R]) -> tuple[V, R]:
+def changed(
+    known: Version[Any] | None, present: Callable[[], Version[Any]], change: Callable[[Any], R]
+) -> tuple[Version[Any], R]:
     """Return a version of a record, and the result of `change` for it.
 
     Args:
@@ -82,7 +72,7 @@ def changed(known: V | None, present: Callable[[], V], change: Callable[[Any], R
     return version, change(version.record)
 
 
-class Together:
+class SnapshotReader:
     """Reads of several records at one moment. Threads share them, see `SharedReads`."""
 
     def __init__(self, kv: KVStore) -> None:
@@ -90,7 +80,7 @@ class Together:
             kv.get_many
         )
 
-    def read(self, *places: Place) -> list[Version | None]:
+    def read(self, *places: Place) -> list[Version[Any] | None]:
         """Return the version at each place, all at one moment, in one round trip."""
         found = self._reads.get(tuple((place.partition, place.key) for place in places))
         return [
@@ -99,7 +89,7 @@ class Together:
         ]
 
 
-class RecordStore(Generic[K, R]):
+class RecordStore(Generic[R]):
     """The records of one kind.
 
     The encoding of a record with several writers contains a nonce, which differs with every write.
@@ -107,7 +97,7 @@ class RecordStore(Generic[K, R]):
     landed.
 
     Args:
-        key: Returns the key for the name of a record.
+        prefix: The start of the keys. The name of a record follows it.
         encode: Returns the bytes of a record.
         decode: Returns the record for its bytes, or raises CorruptionError.
     """
@@ -117,46 +107,50 @@ class RecordStore(Generic[K, R]):
         kv: KVStore,
         partition: str,
         *,
-        key: Callable[[K], bytes],
+        prefix: bytes = b"",
         encode: Callable[[R], bytes],
         decode: Callable[[bytes], R],
     ) -> None:
         self._kv = kv
         self._partition = partition
-        self._key = key
+        self._prefix = prefix
         self._encode = encode
         self._decode = decode
 
-    def place(self, name: K) -> Place:
-        """Return the place of a record, to read it together with others."""
-        return Place(self._partition, self._key(name), self._decode)
+    def key(self, name: str | bytes) -> bytes:
+        """Return the key of a record."""
+        return self._prefix + (name.encode() if isinstance(name, str) else name)
 
-    def get(self, name: K) -> R | None:
+    def place(self, name: str | bytes) -> Place:
+        """Return the place of a record, to read it together with others."""
+        return Place(self._partition, self.key(name), self._decode)
+
+    def get(self, name: str | bytes) -> R | None:
         """Return the record, or None."""
         version = self.find(name)
-        return None if version is None else version[0]
+        return None if version is None else version.record
 
-    def find(self, name: K) -> tuple[R, Predicate] | None:
+    def find(self, name: str | bytes) -> Version[R] | None:
         """Return the record with the predicate of this version, or None."""
-        stored = self._kv.get(self._partition, self._key(name))
-        return None if stored is None else (self._decode(stored.value), stored.predicate)
+        stored = self._kv.get(self._partition, self.key(name))
+        return None if stored is None else Version(self._decode(stored.value), stored.predicate)
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, R]]:
-        """Yield the rest of the key, and the record, for each key that starts with `prefix`."""
-        for key, value in self._kv.scan_below(self._partition, prefix):
-            yield key[len(prefix) :], self._decode(value)
+    def scan(self) -> Iterator[tuple[bytes, R]]:
+        """Yield each record, after the rest of its key."""
+        for key, value in self._kv.scan_below(self._partition, self._prefix):
+            yield key[len(self._prefix) :], self._decode(value)
 
-    def write(self, name: K, record: R, predicate: Predicate = ABSENT) -> bool:
+    def write(self, name: str | bytes, record: R, predicate: Predicate = ABSENT) -> bool:
         """Write the record if the stored one matches `predicate`. Return whether it is written."""
         return self._write(name, record, predicate) is not None
 
-    def _write(self, name: K, record: R, predicate: Predicate) -> Predicate | None:
+    def _write(self, name: str | bytes, record: R, predicate: Predicate) -> Predicate | None:
         """Write the record like `write`. Return its predicate, or None if it is not written.
 
         After a lost reply the record is read back. If the write did not land, it is tried once
         more. If another writer has written since, the result is None.
         """
-        key, value = self._key(name), self._encode(record)
+        key, value = self.key(name), self._encode(record)
         try:
             return self._kv.set_if(self._partition, key, value, predicate)
         except PreconditionFailedError:
@@ -174,9 +168,9 @@ class RecordStore(Generic[K, R]):
         except PreconditionFailedError:
             return None
 
-    def remove(self, name: K, predicate: Predicate) -> bool:
+    def remove(self, name: str | bytes, predicate: Predicate) -> bool:
         """Remove the record if it matches `predicate`. Return whether it is gone."""
-        key = self._key(name)
+        key = self.key(name)
         try:
             self._kv.delete_if(self._partition, key, predicate)
         except PreconditionFailedError:
@@ -193,22 +187,27 @@ class RecordStore(Generic[K, R]):
             raise unknown from None
 
     def update(
-        self, name: K, change: Callable[[R | None], R], *, what: str, clock: Clock, ids: IdSource
-    ) -> R:
-        """Replace the record by ``change(record)`` atomically, and return it. See `updated`."""
-        record: R = self.updated(name, change, what=what, clock=clock, ids=ids).record
-        return record
-
-    def updated(
         self,
-        name: K,
+        name: str | bytes,
         change: Callable[[R | None], R],
         *,
         what: str,
         clock: Clock,
         ids: IdSource,
-        known: Version | None = None,
-    ) -> Version:
+    ) -> R:
+        """Replace the record by ``change(record)`` atomically, and return it. See `updated`."""
+        return self.updated(name, change, what=what, clock=clock, ids=ids).record
+
+    def updated(
+        self,
+        name: str | bytes,
+        change: Callable[[R | None], R],
+        *,
+        what: str,
+        clock: Clock,
+        ids: IdSource,
+        known: Version[R] | None = None,
+    ) -> Version[R]:
         """Replace the record by ``change(record)`` in one atomic step.
 
         Args:
@@ -223,10 +222,10 @@ class RecordStore(Generic[K, R]):
             The record as written, and its predicate.
         """
 
-        def present() -> Version:
-            return Version(*(self.find(name) or (None, ABSENT)))
+        def present() -> Version[Any]:
+            return self.find(name) or ABSENT_VERSION
 
-        def attempt(number: int) -> Version | None:
+        def attempt(number: int) -> Version[R] | None:
             version, new = changed(None if number else known, present, change)
             if new is version.record:
                 return version

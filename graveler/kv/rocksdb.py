@@ -279,16 +279,18 @@ class RocksDBKVStore(Driver):
         batch = WriteBatch(raw_mode=True)
         for key, value in chunk:
             batch.put(prefix + key, value)
-        with self._writing() as db:
-            db.write(batch, self._handle.durably)
+        self._write_batch(batch)
 
     def _delete_chunk(self, partition: str, chunk: list[bytes]) -> None:
         prefix = _prefix(partition)
         batch = WriteBatch(raw_mode=True)
         for key in chunk:
             batch.delete(prefix + key)
-        with self._open() as handle, handle.lock:
-            handle.db.write(batch, handle.durably)
+        self._write_batch(batch)
+
+    def _write_batch(self, batch: WriteBatch) -> None:
+        with self._writing() as db:
+            db.write(batch, self._handle.durably)
 
     def _set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> bool:
         full_key = _prefix(partition) + key

@@ -5,14 +5,15 @@ has closed is detected before it is used. So an unknown outcome always means tha
 conditional write was lost.
 """
 
-# `KVStore` documents the methods.
-# ruff: noqa: D102
+# `KVStore` documents the methods. The statements consist of constants.
+# ruff: noqa: D102, S608
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from sqlalchemy import URL, Engine, TextClause, create_engine
+from sqlalchemy import URL, Engine, TextClause, create_engine, text
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -28,16 +29,78 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.kv.dialect import Dialect, Failure, Statements
-from graveler.kv.drivers import Driver
-from graveler.kv.queues import QueueTurns
+from graveler.kv.drivers import Driver, partition_names
 from graveler.kv.store import ABSENT, PRESENT, Predicate
+from graveler.kv.turns import QueueTurns
 
 _T = TypeVar("_T")
 
 # The number of kept connections, the number of additional ones for many threads, and no values in
 # messages of errors.
 _POOL: dict[str, Any] = {"pool_size": 4, "max_overflow": 12, "hide_parameters": True}
+
+
+class Failure(NamedTuple):
+    """The meaning of an error of the database.
+
+    Attributes:
+        hint: What the caller can do. It is appended to the message of the database.
+        repeat: Whether repeating the statement may help, and is harmless.
+        lost: Whether the connection is lost or was never made, so that the outcome of the
+            statement is unknown.
+    """
+
+    kind: type[GravelerError]
+    hint: str = ""
+    repeat: bool = False
+    lost: bool = False
+
+
+class Statements:
+    """The SQL statements of a database. Parameters look like ``:partition``.
+
+    Args:
+        quote: The quotation mark for column names that are reserved words.
+        insert: Writes a row that must not exist.
+        upsert: The suffix of `insert` that replaces an existing row.
+        absent: The suffix of `insert` that keeps an existing row.
+        drop: Removes the first rows of a partition.
+        settings: A derived table that sets what holds for the transaction of a write.
+    """
+
+    def __init__(
+        self, *, quote: str, insert: str, upsert: str, absent: str, drop: str, settings: str = ""
+    ) -> None:
+        partition, key = f"{quote}partition{quote}", f"{quote}key{quote}"
+        where = f" WHERE {partition} = :partition AND {key} = :key"
+        update = f"UPDATE graveler_kv SET value = :value{settings and ' FROM ' + settings}{where}"
+        delete = f"DELETE FROM graveler_kv{settings and ' USING ' + settings}{where}"
+        self.get = text(f"SELECT value FROM graveler_kv{where}")
+        self.set = text(insert + upsert)
+        self.set_absent = text(insert + absent)
+        self.set_present = text(update)
+        self.set_equal = text(f"{update} AND value = :predicate")
+        self.delete = text(delete)
+        self.delete_equal = text(f"{delete} AND value = :predicate")
+        self.page = text(
+            f"SELECT {key}, value FROM graveler_kv"
+            f" WHERE {partition} = :partition AND {key} >= :start ORDER BY {key} LIMIT :limit"
+        )
+        self.partition = text(
+            f"SELECT {partition} FROM graveler_kv WHERE {partition} >= :start"
+            f" ORDER BY {partition}, {key} LIMIT 1"
+        )
+        self.drop = text(drop)
+
+
+@lru_cache(maxsize=256)
+def _get_many(quote: str, count: int) -> TextClause:
+    """Return the statement that reads `count` keys, the parameters ``p0``, ``k0``, ``p1`` …."""
+    partition, key = f"{quote}partition{quote}", f"{quote}key{quote}"
+    # Each pair is one index lookup. For a list of pairs some servers scan the whole table.
+    pairs = (f"({partition} = :p{number} AND {key} = :k{number})" for number in range(count))
+    return text(f"SELECT {partition}, {key}, value FROM graveler_kv WHERE {' OR '.join(pairs)}")
+
 
 _BROKEN = Failure(BackendUnavailableError, "check the server", repeat=True, lost=True)
 """A connection that the library gives up, or a statement that it could not finish."""
@@ -50,12 +113,25 @@ _AS_CONFIGURED = "server"
 class SQLKVStore(Driver):
     """A key-value store in the table ``graveler_kv`` of a database.
 
+    Attributes:
+        name: The name of the database in messages: ``MySQL``.
+        driver: SQLAlchemy's name of the database and the library.
+        options: The options that the query of a URL may have.
+        quote: The quotation mark for column names that are reserved words.
+        engine: Arguments of SQLAlchemy's engine.
+
     Args:
         url: The database, its user, and the options of the driver.
         no_progress_s: Seconds without an answer after which a call ends.
     """
 
-    _dialect: Dialect
+    name: str
+    scheme: str
+    driver: str
+    options: Collection[str]
+    quote = ""
+    needs_database = False
+    engine: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self,
@@ -67,7 +143,7 @@ class SQLKVStore(Driver):
     ) -> None:
         self._url = self._read_url(url)
         host = self._url.host or self._url.query.get("host", "localhost")
-        self._name = f"{self._dialect.scheme}://{host}/{self._url.database or ''}"
+        self._name = f"{self.scheme}://{host}/{self._url.database or ''}"
         self._durable = self._read_options()
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
@@ -101,7 +177,7 @@ class SQLKVStore(Driver):
         parameters: dict[str, Any] = {}
         for number, (partition, key) in enumerate(keys):
             parameters[f"p{number}"], parameters[f"k{number}"] = self._coded(partition), key
-        statement = self._dialect.get_many(len(keys))
+        statement = _get_many(self.quote, len(keys))
         rows = self._run(lambda c: c.execute(statement, parameters).all())
         return {(self._decoded(row[0]), bytes(row[1])): row[2] for row in rows}
 
@@ -150,18 +226,15 @@ class SQLKVStore(Driver):
 
     def partitions(self, prefix: str) -> Iterator[str]:
         self._check_open()
-        start = prefix
-        # the index leads from name to name, independent of the number of keys
-        while True:
+
+        def first(start: str) -> str | None:
             parameters = {"start": self._coded(start)}
             coded = self._run(
-                lambda c: c.execute(self._sql.partition, parameters).scalar_one_or_none()  # noqa: B023
+                lambda c: c.execute(self._sql.partition, parameters).scalar_one_or_none()
             )
-            name = None if coded is None else self._decoded(coded)
-            if name is None or not name.startswith(prefix):
-                return
-            yield name
-            start = name + "\x01"  # a name contains no NUL
+            return None if coded is None else self._decoded(coded)
+
+        return partition_names(prefix, first)
 
     def close(self) -> None:
         self._closed = True
@@ -173,18 +246,16 @@ class SQLKVStore(Driver):
         self._engine = self._new_engine()
 
     def _read_url(self, given: str) -> URL:
-        dialect = self._dialect
         try:
-            url = make_url(given).set(drivername=dialect.driver)
+            url = make_url(given).set(drivername=self.driver)
         except (ArgumentError, ValueError):
             # the message does not show the URL, which may contain a password
             raise InvalidInputError(
-                f"cannot read the {dialect.name} URL: give "
-                f"{dialect.scheme}://user:password@host/database"
+                f"cannot read the {self.name} URL: give {self.scheme}://user:password@host/database"
             ) from None
-        if dialect.needs_database and not url.database:
+        if self.needs_database and not url.database:
             raise InvalidInputError(
-                f"the {dialect.name} URL names no database: give {dialect.scheme}://host/database"
+                f"the {self.name} URL names no database: give {self.scheme}://host/database"
             )
         return url
 
@@ -196,7 +267,7 @@ class SQLKVStore(Driver):
                 f"durability={durability!r}: give {_AS_CONFIGURED!r}, or leave it out: then a "
                 "server that can lose what it has acknowledged is refused"
             )
-        known = {*self._dialect.options, _DURABILITY}
+        known = {*self.options, _DURABILITY}
         if unknown := sorted(set(self._url.query) - known):
             raise InvalidInputError(
                 f"the URI of {self._name} has unknown options {unknown}: known are "
@@ -226,7 +297,7 @@ class SQLKVStore(Driver):
             pool_timeout=self._retrier.limit_s,
             connect_args={k: v for k, v in arguments.items() if k not in self._url.query},
             **_POOL,
-            **self._dialect.engine,
+            **self.engine,
         )
         self._configure(engine)
         return engine
@@ -305,5 +376,5 @@ class SQLKVStore(Driver):
                         f"{message}: the reply was lost, read back"
                     ) from error
                 if not failure.repeat or not attempts.again(cause):
-                    way_out = f": {failure.way_out}" if failure.way_out else ""
-                    raise failure.kind(message + way_out) from error
+                    hint = f": {failure.hint}" if failure.hint else ""
+                    raise failure.kind(message + hint) from error

@@ -12,13 +12,12 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from threading import Lock
 from typing import TypeVar
 
 from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock
-from graveler.base.forks import NO_DESCRIPTOR, abandon, held_off, watch
+from graveler.base.forks import NO_DESCRIPTOR, abandon, watch
 from graveler.base.privacy import create_file, make_folder, may_write
 from graveler.errors import (
     BackendUnavailableError,
@@ -28,11 +27,14 @@ from graveler.errors import (
     InvalidInputError,
     OutcomeUnknownError,
     ReadOnlyError,
-    StateError,
     StorageFullError,
 )
-from graveler.kv.drivers import Driver, FileIdentity
-from graveler.kv.sqlite_read_only import ReadOnlyConnections
+from graveler.kv.drivers import Driver, FileIdentity, partition_names
+from graveler.kv.sqlite_connections import (
+    Connections,
+    ReadOnlyConnections,
+    WritingConnections,
+)
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.kv.turns import FileTurns
 
@@ -88,71 +90,6 @@ def refuse_network(path: Path) -> None:
                 f"{path} is on a network file system ({kind}), where SQLite can lose writes: use a local "
                 "folder or PostgreSQL; or, for one host, put ?network=accept at the end of the URI"
             )
-
-
-class _Connections:
-    """Connections, each used by one thread at a time: one for each concurrent thread.
-
-    Forks wait until no connection is in use. SQLite keeps the locks of a file in the memory of the
-    process. A child would inherit the locks of other threads and never release them.
-    """
-
-    def __init__(self, path: Path, busy_seconds: float, check_same: Callable[[], None]) -> None:
-        self._path = path
-        self._busy_seconds = busy_seconds
-        self._check_same = check_same
-        self._lock = Lock()
-        self._all: list[sqlite3.Connection] = []
-        self._idle: list[sqlite3.Connection] = []
-        self.closed = False
-
-    @contextmanager
-    def borrow(self) -> Iterator[sqlite3.Connection]:
-        with held_off:
-            connection = self._take()
-            try:
-                yield connection
-            finally:
-                self._give_back(connection)
-
-    def close(self) -> None:
-        with held_off, self._lock:
-            self.closed = True
-            idle, self._idle = self._idle, []
-            for connection in idle:
-                self._all.remove(connection)
-                connection.close()
-
-    def _take(self) -> sqlite3.Connection:
-        with self._lock:
-            if self.closed:
-                raise StateError(f"the store in {self._path} is closed: open it again")
-            if self._idle:
-                # the last returned connection still has pages in its cache
-                return self._idle.pop()
-            connection = self._connect()
-            self._all.append(connection)
-            return connection
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
-        )
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-            self._check_same()  # all threads use one file
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        with self._lock:
-            if self.closed:
-                self._all.remove(connection)
-                connection.close()
-            else:
-                self._idle.append(connection)
 
 
 class SQLiteKVStore(Driver):
@@ -254,13 +191,12 @@ class SQLiteKVStore(Driver):
 
     def partitions(self, prefix: str) -> Iterator[str]:
         self._check_open()
-        start = prefix
-        # the index leads from name to name, independent of the number of keys
-        while row := self._run(lambda c: c.execute(_PARTITION, (start,)).fetchone()):  # noqa: B023
-            if not row[0].startswith(prefix):
-                return
-            yield row[0]
-            start = row[0] + "\x01"  # a name contains no NUL
+
+        def first(start: str) -> str | None:
+            row = self._run(lambda c: c.execute(_PARTITION, (start,)).fetchone())
+            return None if row is None else row[0]
+
+        return partition_names(prefix, first)
 
     def close(self) -> None:
         self._connections.close()
@@ -273,11 +209,11 @@ class SQLiteKVStore(Driver):
         if closed:
             self._connections.close()
 
-    def _new_connections(self) -> _Connections | ReadOnlyConnections:
+    def _new_connections(self) -> Connections:
         busy_seconds = self._patience_seconds / _ATTEMPTS
         if not self._writable:
             return ReadOnlyConnections(self._path, busy_seconds)
-        return _Connections(self._path, busy_seconds, self._check_same)
+        return WritingConnections(self._path, busy_seconds, self._check_same)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if not self._writable:

@@ -18,10 +18,13 @@ that was changed and changed back. A caller that must distinguish the two adds a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_KEY_BYTES = 1024
 """Maximum length of keys and partition names that every driver accepts (DynamoDB's limit)."""
@@ -198,3 +201,67 @@ class KVStore(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class KVWrapper(KVStore):
+    """A store that forwards every call of the port to another one.
+
+    A subclass replaces `_forward` for all calls, or single methods.
+    """
+
+    # `KVStore` documents the methods.
+    # ruff: noqa: D102
+
+    def __init__(self, store: KVStore) -> None:
+        self._store = store
+
+    def _forward(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Make a call of the wrapped store, whose name is ``call.__name__``."""
+        return call(*args, **named)
+
+    def get(self, partition: str, key: bytes) -> Stored | None:
+        return self._forward(self._store.get, partition, key)
+
+    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
+        return self._forward(self._store.get_many, keys)
+
+    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
+        return self._forward(self._store.turn, name, patience)
+
+    def set(self, partition: str, key: bytes, value: bytes) -> None:
+        self._forward(self._store.set, partition, key, value)
+
+    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        self._forward(self._store.set_many, partition, items)
+
+    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
+        return self._forward(self._store.set_if, partition, key, value, predicate)
+
+    def delete(self, partition: str, key: bytes) -> None:
+        self._forward(self._store.delete, partition, key)
+
+    def delete_many(self, partition: str, keys: Iterable[bytes]) -> None:
+        self._forward(self._store.delete_many, partition, keys)
+
+    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
+        self._forward(self._store.delete_if, partition, key, predicate)
+
+    def drop(self, partition: str) -> None:
+        self._forward(self._store.drop, partition)
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return self._forward(self._store.scan, partition, start)
+
+    def scan_all(self, partition: str) -> Iterator[tuple[bytes, bytes]]:
+        return self._forward(self._store.scan_all, partition)
+
+    def scan_below(
+        self, partition: str, prefix: bytes, start: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return self._forward(self._store.scan_below, partition, prefix, start)
+
+    def partitions(self, prefix: str) -> Iterator[str]:
+        return self._forward(self._store.partitions, prefix)
+
+    def close(self) -> None:
+        self._store.close()

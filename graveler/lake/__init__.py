@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
-    from graveler.lake import maintenance as maintenance
-    from graveler.lake import places as places
     from graveler.lake.attachment import attach as attach
     from graveler.lake.factory import init as init
     from graveler.lake.factory import open as open
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from graveler.repository.preview import MergePreview as MergePreview
     from graveler.runs.provenance import Origin as Origin
     from graveler.runs.provenance import Why as Why
-    from graveler.runs.publishing import PublishResult as PublishResult
+    from graveler.runs.publication import PublishResult as PublishResult
     from graveler.runs.reaper import Reaped as Reaped
     from graveler.runs.record import Input as Input
     from graveler.runs.record import Refusal as Refusal

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from graveler.base.arguments import instance, optional, text
-from graveler.config import ENVIRONMENT_LAKE, check_same_lake, environment, set_environment
+from graveler.config import ENVIRONMENT_LAKE, environment, set_environment
 from graveler.errors import InvalidInputError
 from graveler.lake.factory import open as open_lake
 from graveler.lake.lake import Lake
 from graveler.runs.steps.environment import OpenStep, StepEnvironment
 from graveler.runs.steps.step import Step
+from graveler.trust import check_same_lake
 
 _LAKE = "GRAVELER_LAKE"
 

@@ -3,13 +3,22 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Self
 
 from graveler.base.clock import Clock, IdSource
 from graveler.base.names import check_repository
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json, read_key
-from graveler.committed.splitting import Splitting
-from graveler.errors import CorruptionError, InvalidInputError, RepositoryNotFoundError
+from graveler.base.records import (
+    FORMAT,
+    NAME,
+    PLACE,
+    Name,
+    Schema,
+    decode_json,
+    encode_json,
+    read_fields,
+    read_key,
+)
+from graveler.committed.splitting import SPLITTING, Splitting
+from graveler.errors import RepositoryNotFoundError
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.objects.address import storage_id
@@ -43,51 +52,37 @@ class RepositoryRecord:
         nonce: Differs with each change of the record, and for each caller that made it.
     """
 
-    lake: str
-    uid: str
+    lake: Name
+    uid: Name
     storage: str
-    default_branch: str
+    default_branch: Name
     splitting: Splitting
-    storage_id: str
+    storage_id: str = ""
     nonce: str = ""
 
     def encode(self) -> bytes:
         """Return the bytes of the record."""
-        return encode_json(
-            {
-                "format": FORMAT,
-                "lake": self.lake,
-                "uid": self.uid,
-                "storage": self.storage,
-                "storage_id": self.storage_id,
-                "default_branch": self.default_branch,
-                "splitting": self.splitting.encode(),
-                **({"nonce": self.nonce} if self.nonce else {}),
-            }
-        )
+        return _REPOSITORY.encode(self)
 
-    @classmethod
-    def decode(cls, raw: bytes, what: str) -> Self:
+    @staticmethod
+    def decode(raw: bytes, what: str) -> "RepositoryRecord":
         """Return the record that these bytes hold.
 
         Raises:
             CorruptionError: The bytes are not such a record.
             OlderFormatError: An older graveler wrote it.
         """
-        fields = Fields(decode_json(raw, what, stamped=True), what)
-        try:
-            uid = fields.name("uid")
-            return cls(
-                lake=fields.name("lake"),
-                uid=uid,
-                storage_id=fields.text("storage_id", "") or storage_id(uid, old=True),
-                storage=fields.place("storage"),
-                default_branch=fields.name("default_branch"),
-                splitting=Splitting.read(fields.record("splitting")),
-                nonce=fields.text("nonce", ""),
-            )
-        except InvalidInputError as error:
-            raise CorruptionError(f"{what} cannot be read: {error}") from error
+        record = _REPOSITORY.decode(raw, what)
+        return replace(record, storage_id=record.storage_id or storage_id(record.uid, old=True))
+
+
+_REPOSITORY = Schema(
+    RepositoryRecord,
+    types={"storage": PLACE, "splitting": SPLITTING},
+    added=("storage_id",),
+    sparse=("nonce",),
+    stamped=True,
+)
 
 
 class Catalogue:
@@ -211,8 +206,8 @@ class Catalogue:
 
     def identity(self) -> str:
         """Return the id of the lake; the first call generates it."""
-        records: RecordStore[bytes, str] = RecordStore(
-            self._kv, _PARTITION, key=bytes, encode=_encode_identity, decode=_decode_identity
+        records: RecordStore[str] = RecordStore(
+            self._kv, _PARTITION, encode=_encode_identity, decode=_decode_identity
         )
         return records.update(
             _IDENTITY,
@@ -223,14 +218,14 @@ class Catalogue:
         )
 
     def _named(self, prefix: bytes) -> Iterator[tuple[str, RepositoryRecord]]:
-        for key, record in self._records("", prefix).scan(prefix):
+        for key, record in self._records("", prefix).scan():
             yield read_key(key, "repository").partition("/")[0], record
 
-    def _records(self, name: str, prefix: bytes = _PREFIX) -> RecordStore[str, RepositoryRecord]:
+    def _records(self, name: str, prefix: bytes = _PREFIX) -> RecordStore[RepositoryRecord]:
         return RecordStore(
             self._kv,
             _PARTITION,
-            key=lambda repository: prefix + repository.encode(),
+            prefix=prefix,
             encode=RepositoryRecord.encode,
             decode=lambda raw: RepositoryRecord.decode(raw, f"repository {name}"),
         )
@@ -242,7 +237,8 @@ def _encode_identity(identity: str) -> bytes:
 
 def _decode_identity(raw: bytes) -> str:
     what = "id of the lake"
-    return Fields(decode_json(raw, what, stamped=True), what).name("id")
+    (identity,) = read_fields(decode_json(raw, what, stamped=True), what, id=NAME)
+    return str(identity)
 
 
 class KeptSplitting:

@@ -1,13 +1,15 @@
 """Opening a lake: from its settings to its drivers."""
 
+import os
 from pathlib import Path
 
 from graveler.base.arguments import file_path, flag, text
 from graveler.base.background import Background, OneThread
 from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock
-from graveler.base.privacy import share_folder
+from graveler.base.privacy import GROUP_READS, PRIVATE_FILE, create_file, make_folder, share_folder
 from graveler.config import (
     CONFIG_NAME,
+    FORMAT,
     KV_URI,
     PREPARED,
     STORAGE_URI,
@@ -15,7 +17,7 @@ from graveler.config import (
     is_environment_lake,
     lake_path,
     load_config,
-    write_default_config,
+    toml_text,
 )
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.kv.registry import open_kv
@@ -102,6 +104,40 @@ def _holds_other_things(folder: Path) -> bool:
     """
     others = [entry for entry in folder.iterdir() if not entry.name.startswith(PREPARED)]
     return bool(others) and not (folder / CONFIG_NAME).exists()
+
+
+def write_default_config(
+    folder: Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI, group: bool = False
+) -> Path:
+    """Make `folder` a lake with these settings. Return the written file.
+
+    Raises:
+        InvalidInputError: The folder is already a lake, or is a file.
+    """
+    file = folder / CONFIG_NAME
+    text = (
+        "# A graveler lake: refs and staged entries in [kv], bytes in [storage].\n"
+        f"format = {FORMAT}\n\n[kv]\nuri = {toml_text(kv_uri)}\n\n"
+        f"[storage]\nuri = {toml_text(storage_uri)}\n" + "\n[access]\ngroup = true\n" * group
+    )
+    try:
+        make_folder(folder)
+        # atomic: a process that opens the folder at the same moment must not read half a file
+        prepared = folder / f"{PREPARED}{os.urandom(8).hex()}"
+        try:
+            create_file(prepared)  # private, because it may contain a password
+            prepared.chmod(GROUP_READS if group else PRIVATE_FILE)
+            with prepared.open("w", encoding="utf-8") as output:
+                output.write(text)
+                output.flush()
+                os.fsync(output.fileno())
+            file.hardlink_to(prepared)
+        finally:
+            prepared.unlink(missing_ok=True)
+    except FileExistsError:
+        reason = "is a lake already" if file.exists() else "is a file: give a folder"
+        raise InvalidInputError(f"{folder} {reason}") from None
+    return file
 
 
 def connect(

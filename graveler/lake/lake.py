@@ -1,35 +1,21 @@
 """A lake: its repositories, and the drivers they share."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from graveler import refs
 from graveler import repository as use_cases
-from graveler.base.arguments import (
-    PathText,
-    count,
-    file_path,
-    flag,
-    function,
-    instance,
-    optional,
-    storage_text,
-    text,
-)
-from graveler.base.background import Background
-from graveler.base.clock import Clock, IdSource, StoreClock
+from graveler.base import arguments as args
+from graveler.base.arguments import PathText
+from graveler.base.background import no_progress
 from graveler.base.names import check_branch, check_repository
-from graveler.base.records import Fields
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore, Rescue
-from graveler.committed.splitting import Splitting, initial
-from graveler.config import LakeConfig, default_committer
+from graveler.committed.ranges.range_store import RangeStore
+from graveler.committed.splitting import SPLITTING, Splitting, initial
+from graveler.config import default_committer
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
@@ -40,92 +26,26 @@ from graveler.errors import (
     RepositoryNotFoundError,
     StorageMismatchError,
 )
-from graveler.kv.store import KVStore
-from graveler.lake.catalogue import PARTITIONS, Catalogue, KeptSplitting, RepositoryRecord
+from graveler.lake.catalogue import PARTITIONS, RepositoryRecord
+from graveler.lake.drivers import Drivers
 from graveler.lake.repository import Repository
-from graveler.lake.storages import Storages, absolute
+from graveler.lake.storages import absolute
 from graveler.objects.address import storage_id
-from graveler.objects.registry import open_store
-from graveler.objects.store import ObjectStore
-from graveler.reads.stores import Stores
 from graveler.refs.refs import Refs
-from graveler.repository.witness.marker import MARKER, Owner
-from graveler.repository.witness.witness import Witness, WitnessedKVStore
-from graveler.staging.area import StagingArea
 
 if TYPE_CHECKING:
     from graveler.base.background import Progress
     from graveler.lakefs import Imported
 
 
-class Lake:
+class Lake(Drivers):
     """Repositories that share a key-value store and a place for objects.
 
     Close it, or use it as a context manager. Any number of threads may share it.
 
     Attributes:
         location: The argument of ``graveler.open`` that opens the same lake in another process.
-
-    Args:
-        config: Its settings.
-        kv: Its key-value store.
-        clock: The clock.
-        ids: The source of unique names.
-        background: Runs the clean-up.
-        witnessed: Whether a `kv` that is older than the object store is detected.
     """
-
-    def __init__(
-        self,
-        config: LakeConfig,
-        kv: KVStore,
-        *,
-        clock: Clock,
-        ids: IdSource,
-        background: Background,
-        witnessed: bool = False,
-    ) -> None:
-        self.location = config.location
-        self._config = config
-        self._kv = kv
-        self._clock = clock
-        self._ids = ids
-        self._background = background
-        self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
-        self._stores: dict[str, ObjectStore] = {}
-        self._catalogue = Catalogue(kv, clock=clock, ids=ids)
-        self._storages = Storages(
-            config.location,
-            config.storage_uri,
-            self._catalogue,
-            lambda uri: self._open_store(uri),  # noqa: PLW0108 - tests replace the method
-            marked=witnessed,
-        )
-        self._witnesses: dict[str, Witness] | None = {} if witnessed else None
-
-    def __repr__(self) -> str:
-        return f"<Lake {self.location}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Finish the clean-up, close files and connections, and unmap tables; may be called twice."""
-        for witness in (self._witnesses or {}).values():
-            witness.close()
-        self._background.close()
-        while self._stores:
-            self._stores.popitem()[1].close()
-        self._kv.close()
-        self._cache.clear()
 
     def repositories(self) -> list[str]:
         """Return the names of the repositories, sorted.
@@ -149,7 +69,7 @@ class Lake:
                 volume is not mounted.
             StorageMismatchError: The settings name another storage than the repository's.
         """
-        return self._repository(text(name, "name"))
+        return self._repository(args.text(name, "name"))
 
     def has(self, repository: Repository) -> bool:
         """Return whether the name of a repository is its own still: it may have been deleted."""
@@ -173,8 +93,8 @@ class Lake:
             StorageMismatchError: The storage belongs to another repository or is elsewhere, which
                 is a mistake in the settings.
         """
-        repository = self._repository(text(name, "name"), check=False)
-        optional(count, missing, "missing")
+        repository = self._repository(args.text(name, "name"), check=False)
+        args.optional(args.count, missing, "missing")
         from graveler.repository import wholeness
 
         if self._witnesses is not None:
@@ -228,10 +148,14 @@ class Lake:
             InvalidInputError: The storage belongs to another repository of the lake, or holds
                 something.
         """
-        name, default_branch = text(name, "name"), text(default_branch, "default_branch")
-        storage = None if storage is None else storage_text(storage)
-        flag(exist_ok, "exist_ok"), flag(take_over, "take_over"), flag(adopt, "adopt")
-        optional(instance, splitting, "splitting", kind=Splitting, expected="a Splitting")
+        name, default_branch = args.text(name, "name"), args.text(default_branch, "default_branch")
+        storage = None if storage is None else args.storage_text(storage)
+        (
+            args.flag(exist_ok, "exist_ok"),
+            args.flag(take_over, "take_over"),
+            args.flag(adopt, "adopt"),
+        )
+        args.optional(args.instance, splitting, "splitting", kind=Splitting, expected="a Splitting")
         check_repository(name), check_branch(default_branch)
         if self._catalogue.has(name):
             return self._taken(name, exist_ok=exist_ok)
@@ -316,14 +240,14 @@ class Lake:
             KVOutdatedError: A purge by a copy of the key-value store, or an old one: the storage has
                 counts that it did not assign. The repository stays in the trash.
         """
-        flag(purge, "purge")
-        place = None if storage is None else absolute(storage_text(storage))
+        args.flag(purge, "purge")
+        place = None if storage is None else absolute(args.storage_text(storage))
         from graveler.gc.lease import LEASE_SECONDS
 
         def chosen(record: RepositoryRecord) -> bool:
             return place in (None, self._storages.of(name, record))
 
-        moved = self._catalogue.discard(check_repository(text(name, "name")), chosen)
+        moved = self._catalogue.discard(check_repository(args.text(name, "name")), chosen)
         found = moved or [*filter(chosen, self._catalogue.trash(name))]
         if not found:
             at = f" at {place}" if place else ""
@@ -351,7 +275,7 @@ class Lake:
             RepositoryNotFoundError: The trash has none of this name.
             AlreadyExistsError: The name is taken.
         """
-        trash = self._catalogue.trash(check_repository(text(name, "name")))
+        trash = self._catalogue.trash(check_repository(args.text(name, "name")))
         if not trash:
             raise RepositoryNotFoundError(f"no repository {name!r} in the trash")
         if not self._catalogue.add(name, trash[-1]):
@@ -388,10 +312,12 @@ class Lake:
             ObjectNotFoundError: The storage lacks an object that a ref needs.
             AlreadyExistsError: A repository of that name has branches at other commits.
         """
-        file = file_path(file, "file")
-        name = None if name is None else text(name, "name")
-        storage = None if storage is None else storage_text(storage)
-        contents = refs.dump.read_dump(Path(file))
+        from graveler.refs.dump import read_dump
+
+        file = args.file_path(file, "file")
+        name = None if name is None else args.text(name, "name")
+        storage = None if storage is None else args.storage_text(storage)
+        contents = read_dump(Path(file))
         header = contents.header
         name = check_repository(name or header.repository)
         if not self._catalogue.has(name):
@@ -401,14 +327,18 @@ class Lake:
             # before the repository is made: the collection of an empty one would delete the storage
             ranges = RangeStore(self._open_store(absolute(root)), self._cache)
             found = use_cases.dumps.check_storage(
-                ranges, Path(file), contents, known={}, missing=optional(count, missing, "missing")
+                ranges,
+                Path(file),
+                contents,
+                known={},
+                missing=args.optional(args.count, missing, "missing"),
             )
             repository = self.create_repository(
                 name,
                 storage=root,
                 default_branch=header.default_branch,
                 exist_ok=True,
-                splitting=Splitting.read(Fields(dict(header.splitting), "splitting of the dump")),
+                splitting=SPLITTING.read(header.splitting, "splitting of the dump"),
                 take_over=take_over,
                 adopt=True,
                 known_id=header.storage_id or storage_id(self._ids.unique(), old=True),
@@ -468,102 +398,46 @@ class Lake:
             AlreadyExistsError: Branches or tags of the same names are at other commits.
             ProtectedBranchError: A rule of the repository concerns a branch.
         """
-        from graveler.lake.from_lakefs import import_into
-        from graveler.lakefs import Terms
+        from graveler.lake.from_lakefs import LakefsSource
+        from graveler.lakefs import Terms, import_lakefs
 
-        return import_into(
-            self,
-            self._open_store,
-            source,
-            repository,
-            terms=Terms(etags, skip_odd_paths, expire_missing),
-            refs=refs,
-            allow=allow,
-            rename=rename,
-            default_branch=default_branch,
-            storage=storage,
-            progress=optional(function, progress, "progress"),
+        name, places = (
+            check_repository(args.text(repository, "repository")),
+            args.texts(allow, "allow"),
         )
-
-    def default_storage(self, name: str) -> str:
-        """Return the default root URI of the objects of a repository of that name."""
-        return self._storages.default(text(name, "name"))
+        terms = Terms(
+            args.flag(etags, "etags"),
+            args.flag(skip_odd_paths, "skip_odd_paths"),
+            args.flag(expire_missing, "expire_missing"),
+        )
+        args.optional(args.function, progress, "progress")
+        lakefs = LakefsSource.of(self._open_store, source, refs, rename)
+        if name not in self.repositories():
+            own = args.storage_text(storage) if storage else self.default_storage(name)
+            lakefs.check_new(places, own)
+            branch = args.text(default_branch, "default_branch", empty=True)
+            self.create_repository(
+                name,
+                storage=storage,
+                default_branch=branch or lakefs.refs.default_branch(),
+                exist_ok=True,
+            )
+        target = self.repository(name)
+        for place in places:
+            target.links.allow(place)
+        return import_lakefs(
+            target.stores,
+            lakefs.namespace,
+            lakefs.root,
+            lakefs.refs,
+            terms=terms,
+            progress=progress or no_progress,
+        )
 
     def _taken(self, name: str, *, exist_ok: bool) -> Repository:
         if not exist_ok:
             raise AlreadyExistsError(f"repository {name!r} exists: choose another name") from None
         return self.repository(name)
-
-    def _open(self, name: str, record: RepositoryRecord, *, check: bool = True) -> Repository:
-        uid = record.uid
-        objects = self._open_store(self._storages.of(name, record))
-        clock = StoreClock(self._clock, local=objects.local_file(MARKER) is not None)
-        owner = Owner(record.lake, uid, name, self.location, record.storage_id)
-        witness = self._witness(owner, objects, clock, check=check)
-        moving = witness.moving if witness is not None else lambda **_: None
-        watched = WitnessedKVStore(self._kv, moving)
-        ranges = RangeStore(
-            objects,
-            self._cache,
-            rescue=self._rescue(uid),
-            encoding_processes=self._config.encoding_processes,
-        )
-
-        def has_tree(tree: str) -> bool:
-            return tree == EMPTY_METARANGE or ranges.is_stored(bytes.fromhex(tree))
-
-        stores = Stores(
-            name=name,
-            uid=uid,
-            storage_id=record.storage_id,
-            location=self.location,
-            default_branch=record.default_branch,
-            kv=self._kv,
-            objects=objects,
-            ranges=ranges,
-            staging=StagingArea(self._kv, uid, self._background),
-            refs=Refs(watched, uid, clock=clock, ids=self._ids, has_tree=has_tree),
-            policy=KeptSplitting(self._catalogue, name, record, self._clock),
-            clock=self._clock,
-            store_clock=clock,
-            ids=self._ids,
-            open_store=self._open_store,
-            moving=moving,
-            neighbours=lambda: self._storages.neighbours(uid),
-            gate_modules=self._config.gate_modules,
-        )
-        own = stores.storage == self.default_storage(name)
-        return Repository(stores, witness, default_storage=own)
-
-    def _rescue(self, uid: str) -> Rescue:
-        """Return the function that keeps an existing table from garbage collection."""
-
-        def rescue(identifier: bytes, put: Callable[[], bool]) -> bool:
-            from graveler.gc.files import Rescuer
-
-            return Rescuer(self._kv, uid, clock=self._clock)(identifier, put)
-
-        return rescue
-
-    def _witness(
-        self, owner: Owner, objects: ObjectStore, clock: StoreClock, *, check: bool
-    ) -> Witness | None:
-        if self._witnesses is None:
-            return None
-        witness = self._witnesses.get(owner.uid)
-        if witness is None:
-            made = Witness(
-                owner,
-                self._kv,
-                objects,
-                clock=clock,
-                ids=self._ids,
-                background=self._background,
-            )
-            if check:
-                made.check_place()
-            witness = self._witnesses.setdefault(owner.uid, made)
-        return witness
 
     def check_kv(self) -> None:
         """Check that the key-value store has not lost every repository.
@@ -573,19 +447,3 @@ class Lake:
         """
         if self._witnesses is not None and next(self._catalogue.names(), None) is None:
             self._storages.check_empty()
-
-    def _open_store(self, uri: str) -> ObjectStore:
-        store = self._stores.get(uri)
-        if store is None:
-            options = self._config.options_of(uri)
-            opened = open_store(
-                uri,
-                options,
-                clock=self._clock,
-                ids=self._ids,
-                no_progress_s=self._config.no_progress_s,
-            )
-            store = self._stores.setdefault(uri, opened)
-            if store is not opened:  # another thread opened it first
-                opened.close()
-        return store

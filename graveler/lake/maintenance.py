@@ -1,7 +1,7 @@
 """Maintenance of a repository: the rule of packing, and the work that a scheduler starts daily."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,13 +10,10 @@ from graveler.base.arguments import count, optional, texts
 from graveler.errors import GravelerError, InvalidInputError, RefNotFoundError
 from graveler.reads.stores import Stores
 from graveler.refs.pack_rule import PackRule, PackRules
-from graveler.repository.packing import PackResult, pack, waiting
+from graveler.repository.commits.packing import PackResult, pack, waiting
 from graveler.runs.reaper import Reaped
-from graveler.runs.runs import Runs
 
 if TYPE_CHECKING:
-    from graveler.base.background import Progress
-    from graveler.gc.collector import GarbageCollector
     from graveler.gc.marks import Mark
 
 _log = logging.getLogger(__name__)
@@ -99,7 +96,7 @@ class Maintenance:
             raise first.saying("; ".join(map(str, self.errors))) from first
 
     @contextmanager
-    def _part(self, what: str) -> Iterator[None]:
+    def part(self, what: str) -> Iterator[None]:
         """Do one part of the work; its error is recorded, and the other parts continue."""
         try:
             yield
@@ -108,49 +105,13 @@ class Maintenance:
             self.errors.append(error.saying(f"{what}: {error}"))
 
 
-def maintain(
-    stores: Stores,
-    *,
-    dry_run: bool,
-    runs: Runs | None,
-    collector: "Callable[[], GarbageCollector] | None",
-    packing: bool,
-    progress: "Progress | None",
-) -> Maintenance:
-    """Pack the branches of the rule, reap runs, and collect garbage if a retention rule exists.
-
-    Args:
-        stores: The repository.
-        dry_run: Only return what would be done.
-        runs: Its runs; None if they are not reaped.
-        collector: Returns its garbage collector; None if garbage is not collected.
-        packing: Whether branches are packed.
-        progress: Called with the progress of garbage collection.
-    """
-    done = Maintenance(dry_run)
-    if packing:
-        _pack_all(stores, done)
-    if runs is not None:
-        with done._part("reaping of runs"):
-            done.reaped += runs.reap(dry_run=dry_run)
-    if collector is not None:
-        with done._part("garbage collection"):
-            garbage = collector()
-            if garbage.rules.keeps_everything:
-                return done
-            if dry_run:
-                done.marks.append(garbage.mark(dry_run=True, progress=progress))
-            else:
-                done.marks += garbage.run(progress=progress)
-    return done
-
-
-def _pack_all(stores: Stores, done: Maintenance) -> None:
+def pack_due(stores: Stores, done: Maintenance) -> None:
+    """Pack the branches that the rule of packing covers, if they are due."""
     rule = PackRules(stores.refs.settings).get()
     for record in list(stores.refs.branches.list(runs=False)):
         if not rule.covers(record.name, stores.default_branch):
             continue
-        with done._part(f"branch {record.name!r}"):
+        with done.part(f"branch {record.name!r}"):
             try:
                 done.branches.append(_packed(stores, record.name, rule.after, done.dry_run))
             except RefNotFoundError:

@@ -5,16 +5,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from graveler.base.arguments import (
-    RefLike,
-    count,
-    expand_home,
-    instance,
-    optional,
-    ref_text,
-    text,
-    texts,
-)
+from graveler.base import arguments as args
+from graveler.base.arguments import RefLike
 from graveler.base.clock import unix_us
 from graveler.committed.splitting import Splitting
 from graveler.committed.splitting import changed as changed_splitting
@@ -27,17 +19,21 @@ from graveler.publishing.panel import RequiredGates
 from graveler.reads.stores import Stores, undeclared
 from graveler.refs.expression import resolve, resolve_to_name
 from graveler.refs.reflog import RefMove, tag_moves
-from graveler.repository import branches
+from graveler.repository import positions
 
 
-class Tags:
-    """Names for commits. A tag does not move."""
+class _Place:
+    """A part of a repository's public interface."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
     def __repr__(self) -> str:
-        return f"<Tags of {self._stores.name}>"
+        return f"<{type(self).__name__} of {self._stores.name}>"
+
+
+class Tags(_Place):
+    """Names for commits. A tag does not move."""
 
     def create(self, name: str, ref: str | Commit | RefLike = "main") -> Commit:
         """Tag the commit that `ref` names, and return it.
@@ -47,7 +43,7 @@ class Tags:
         Raises:
             AlreadyExistsError: The tag names another commit.
         """
-        name, ref = text(name, "name"), ref_text(ref, "ref", within=self._stores)
+        name, ref = args.text(name, "name"), args.ref_text(ref, "ref", within=self._stores)
         commit = resolve_to_name(self._stores.refs, ref)
         self._stores.refs.tags.create(name, commit.id)
         return commit
@@ -62,7 +58,7 @@ class Tags:
         Raises:
             RefNotFoundError: There is no such tag.
         """
-        self._stores.refs.tags.delete(text(name, "name"))
+        self._stores.refs.tags.delete(args.text(name, "name"))
 
     def undelete(self, name: str) -> Commit:
         """Restore a deleted tag, and return the commit that it names.
@@ -71,21 +67,15 @@ class Tags:
             RefNotFoundError: The log has no deleted tag of that name.
             AlreadyExistsError: There is a tag of that name.
         """
-        return branches.undelete_tag(self._stores, text(name, "name"))
+        return positions.undelete_tag(self._stores, args.text(name, "name"))
 
     def moves(self, name: str) -> Iterator[RefMove]:
         """Yield the creations and deletions of a tag, latest first."""
-        return tag_moves(self._stores.refs, text(name, "name"))
+        return tag_moves(self._stores.refs, args.text(name, "name"))
 
 
-class Protection:
+class Protection(_Place):
     """The actions that are forbidden on branches, by shell pattern (``main``, ``release-*``)."""
-
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def __repr__(self) -> str:
-        return f"<Protection of {self._stores.name}>"
 
     def add(self, pattern: str, actions: Iterable[str] | None = None) -> None:
         """Protect the branches that match a pattern.
@@ -101,27 +91,21 @@ class Protection:
         Raises:
             InvalidInputError: There is no such action.
         """
-        pattern = text(pattern, "pattern")
-        actions = None if actions is None else texts(actions, "actions")
+        pattern = args.text(pattern, "pattern")
+        actions = None if actions is None else args.texts(actions, "actions")
         self._stores.refs.protection.add(pattern, actions)
 
     def remove(self, pattern: str) -> None:
         """Remove a pattern; no error if it does not exist."""
-        self._stores.refs.protection.remove(text(pattern, "pattern"))
+        self._stores.refs.protection.remove(args.text(pattern, "pattern"))
 
     def list(self) -> dict[str, tuple[str, ...]]:
         """Return the forbidden actions by pattern, patterns sorted."""
         return self._stores.refs.protection.rules()
 
 
-class SplittingPolicy:
+class SplittingPolicy(_Place):
     """The policy that decides where new ranges end; existing ranges do not change."""
-
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def __repr__(self) -> str:
-        return f"<SplittingPolicy of {self._stores.name}>"
 
     def show(self) -> dict[str, str | int]:
         """Return the policy and its parameters, by name; sizes are bytes."""
@@ -149,7 +133,9 @@ class SplittingPolicy:
             InvalidInputError: There is no such policy or parameter, or they contradict each other.
         """
         if splitting is not None:
-            whole = instance(splitting, "splitting", Splitting, "a graveler.committed.Splitting")
+            whole = args.instance(
+                splitting, "splitting", Splitting, "a graveler.committed.Splitting"
+            )
             if parameters:
                 raise InvalidInputError(
                     f"splitting and {', '.join(sorted(parameters))}: give a policy or parameters"
@@ -159,19 +145,13 @@ class SplittingPolicy:
         return dict(made.encode())
 
 
-class Links:
+class Links(_Place):
     """The declared places of a repository: prefixes of S3 buckets, folders.
 
     A file outside the repository's storage can be linked and read only below a declared place.
     The key-value store holds the declaration. The credentials and the endpoint of a place are set
     in ``graveler.toml``, under ``[links."s3://bucket/prefix"]``. The default is ``[s3]``.
     """
-
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def __repr__(self) -> str:
-        return f"<Links of {self._stores.name}>"
 
     def allow(self, place: str) -> str:
         """Declare a place and return its canonical form; no error if it is declared.
@@ -224,8 +204,8 @@ class Links:
 
     def _place(self, place: str) -> str:
         book = AddressBook(self._stores.storage)
-        place = text(place, "place")
-        declared = book.place(str(expand_home(place)) if place.startswith("~") else place)
+        place = args.text(place, "place")
+        declared = book.place(str(args.expand_home(place)) if place.startswith("~") else place)
         if declared == book.root or book.key_below(book.root, declared) is not None:
             raise InvalidInputError(
                 f"place {place!r} is in the repository's own storage: its files are linked by "
@@ -234,11 +214,8 @@ class Links:
         return declared
 
 
-class Gates:
+class Gates(_Place):
     """The gates that the branches of a repository require, and the verdicts of all gates."""
-
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
 
     def require(self, pattern: str, *gates: Gate | Check | str) -> None:
         """Make the branches that match a pattern require gates.
@@ -262,7 +239,7 @@ class Gates:
                 find one by its name, or its module is not allowed by ``[gates] modules`` of
                 ``graveler.toml``.
         """
-        pattern = text(pattern, "pattern")
+        pattern = args.text(pattern, "pattern")
         RequiredGates(self._stores).require(
             pattern, [named(gate, allowed=self._stores.gate_modules) for gate in gates]
         )
@@ -284,8 +261,8 @@ class Gates:
             parameters: Parameters of the check.
             options: Fields of the gate: name, severity, timeout (seconds), prefix, …
         """
-        pattern, check = text(pattern, "pattern"), text(check, "check")
-        optional(instance, parameters, "parameters", kind=Mapping, expected="a mapping")
+        pattern, check = args.text(pattern, "pattern"), args.text(check, "check")
+        args.optional(args.instance, parameters, "parameters", kind=Mapping, expected="a mapping")
         timeout = options.get("timeout")
         if isinstance(timeout, timedelta):
             options["timeout"] = timeout.total_seconds()
@@ -297,7 +274,7 @@ class Gates:
 
     def drop(self, pattern: str) -> None:
         """Remove the gates that a pattern requires; no error if it requires none."""
-        RequiredGates(self._stores).drop(text(pattern, "pattern"))
+        RequiredGates(self._stores).drop(args.text(pattern, "pattern"))
 
     def required(self) -> dict[str, tuple[Gate, ...]]:
         """Return the required gates, by pattern."""
@@ -316,9 +293,9 @@ class Gates:
         Args:
             limit: At most this many.
         """
-        optional(count, limit, "limit")
+        args.optional(args.count, limit, "limit")
         judgements = Verdicts(self._stores).recent()
-        return islice(judgements, None if limit is None else max(limit, 0))
+        return islice(judgements, limit)
 
     def judgement(self, ref: str | Commit | RefLike) -> Judgement:
         """Return the last judgement on the commit that `ref` names.
@@ -326,7 +303,7 @@ class Gates:
         Raises:
             RefNotFoundError: There is no such commit, or no gate has judged it.
         """
-        ref = ref_text(ref, "ref", within=self._stores)
+        ref = args.ref_text(ref, "ref", within=self._stores)
         verdicts = Verdicts(self._stores)
         judgement = verdicts.on(ref) or verdicts.on(resolve(self._stores.refs, ref).id)
         if judgement is None:

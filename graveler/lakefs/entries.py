@@ -16,7 +16,7 @@ from graveler.lakefs.messages import LakefsEntry
 from graveler.model import ADDRESS_BYTES, CONTENT_TYPE_BYTES, TIMES, Entry
 from graveler.objects.address import AddressBook, is_own, place_of
 from graveler.reads.stores import Stores
-from graveler.repository.links import Owners
+from graveler.repository.writes.links import Owners
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _SHORT = min(CONTENT_TYPE_BYTES, ADDRESS_BYTES) // 6

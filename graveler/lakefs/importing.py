@@ -22,7 +22,7 @@ from graveler.lakefs.messages import LakefsCommit
 from graveler.lakefs.namespace import Namespace
 from graveler.lakefs.refs import LakefsRefs
 from graveler.lakefs.state import NOTHING, ImportState
-from graveler.lakefs.trees import Trees, tree_of
+from graveler.lakefs.trees import Terms, Trees, tree_of
 from graveler.model import TIMES, Commit
 from graveler.reads.stores import Stores
 from graveler.refs.commits import Expired, id_of
@@ -35,21 +35,6 @@ COMMIT = "graveler.lakefs.commit"
 _IMPORT = "import"
 _OURS = "graveler."
 _RENAMED = "lakefs:"
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The options of an import.
-
-    Attributes:
-        etags: Whether the ETags describe the current objects.
-        skip_odd_paths: Whether entries with paths that graveler does not allow are omitted.
-        expire_missing: Whether commits whose trees lack files become expired commits.
-    """
-
-    etags: bool = True
-    skip_odd_paths: bool = False
-    expire_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +115,7 @@ def import_lakefs(
         stores.kv, stores.uid, (root, f"{terms.etags=}", f"{terms.skip_odd_paths=}")
     )
     _forget_lost(stores, state)
-    trees = Trees(
-        stores,
-        namespace,
-        maker,
-        state,
-        skip_odd_paths=terms.skip_odd_paths,
-        expire_missing=terms.expire_missing,
-    )
+    trees = Trees(stores, namespace, maker, state, terms)
     wanted: dict[str, str] = {}
     for commit in refs.commits.values():
         if commit.metarange:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from graveler.base.records import Fields, decode_json
+from graveler.base.records import TEXT, decode_json, read_fields
 from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 from graveler.lakefs.messages import LakefsCommit, checked_id, decode_commit, decode_ref
 from graveler.lakefs.namespace import Namespace
@@ -110,10 +110,10 @@ def read_refs(namespace: Namespace, manifest: bytes | None = None) -> LakefsRefs
 def _metaranges(manifest: bytes, what: str) -> dict[str, str]:
     """Return the ids of the three metaranges."""
     try:
-        fields = Fields(decode_json(manifest, what), what)
+        names = {f"{part}_meta_range_id": TEXT for part in _PARTS}
+        found = read_fields(decode_json(manifest, what), what, **names)
         return {
-            part: checked_id(found) if (found := fields.text(f"{part}_meta_range_id")) else ""
-            for part in _PARTS
+            part: checked_id(one) if one else "" for part, one in zip(_PARTS, found, strict=True)
         }
     except (CorruptionError, WireError) as error:
         raise InvalidInputError(

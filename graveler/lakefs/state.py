@@ -7,8 +7,18 @@ options has another key. A record never changes. A lost record is made again.
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from typing import Any
 
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json, read_key
+from graveler.base.records import (
+    DIGEST,
+    FORMAT,
+    HEX,
+    FieldType,
+    decode_json,
+    encode_json,
+    read_fields,
+    read_key,
+)
 from graveler.kv.store import KVStore
 from graveler.model import RangeInfo
 from graveler.values import decode_range_info, encode_range_info
@@ -37,11 +47,10 @@ class ImportState:
         self._partition = f"lakefs:{uid}"
         self._source = sha256("\n".join(source).encode()).hexdigest()[:16]
         self.ranges: dict[str, RangeInfo] = {
-            name: _read_range(fields) for name, fields in self._scan(_RANGE)
+            name: decode_range_info(last, info) if info else NOTHING
+            for name, last, info in self._scan(_RANGE, last=HEX, range=HEX)
         }
-        self.metaranges: dict[str, str] = {
-            name: fields.digest("metarange") for name, fields in self._scan(_METARANGE)
-        }
+        self.metaranges: dict[str, str] = dict(self._scan(_METARANGE, metarange=DIGEST))
         self._waiting: list[tuple[bytes, bytes]] = []
 
     def add_range(self, name: str, info: RangeInfo) -> None:
@@ -62,25 +71,18 @@ class ImportState:
             self._waiting = []
 
     def _add(self, kind: str, name: str, fields: dict[str, str]) -> None:
-        self._waiting.append((self._key(kind) + name.encode(), _encoded(fields)))
+        record = encode_json({"format": FORMAT, **fields})
+        self._waiting.append((self._key(kind) + name.encode(), record))
         if len(self._waiting) >= _FLUSHED:
             self.flush()
 
     def _key(self, kind: str) -> bytes:
         return f"{kind}/{self._source}/".encode()
 
-    def _scan(self, kind: str) -> Iterator[tuple[str, Fields]]:
+    def _scan(self, kind: str, **types: FieldType[Any]) -> Iterator[list[Any]]:
+        """Yield the name and the fields of each record."""
         prefix = self._key(kind)
         for key, value in self._kv.scan_below(self._partition, prefix):
             name = read_key(key[len(prefix) :], f"{kind} of an import")
             what = f"{kind} {name} of an import"
-            yield name, Fields(decode_json(value, what), what)
-
-
-def _encoded(fields: dict[str, str]) -> bytes:
-    return encode_json({"format": FORMAT, **fields})
-
-
-def _read_range(fields: Fields) -> RangeInfo:
-    record = fields.binary("range")
-    return decode_range_info(fields.binary("last"), record) if record else NOTHING
+            yield [name, *read_fields(decode_json(value, what), what, **types)]

@@ -4,16 +4,19 @@ Commits share ranges, so each range and each metarange is converted once. `Impor
 results by lakeFS id.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from typing import Self, TypeVar
+from array import array
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TypeVar
 
-from graveler.base.background import Progress, Threads
+from graveler.base.background import Progress, batches
+from graveler.base.parallel import Bounds, in_order
 from graveler.committed import metarange
-from graveler.committed.flat import Record
+from graveler.committed.cache.flat import Record
+from graveler.committed.cache.table import Scratch
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.table import FinishedTable, Scratch, TableKind, table_properties
+from graveler.committed.ranges.encoder import RangeEncoder, columns
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
@@ -26,11 +29,27 @@ from graveler.lakefs.namespace import RANGES, Namespace
 from graveler.lakefs.state import NOTHING, ImportState
 from graveler.model import RangeInfo
 from graveler.reads.stores import Stores
-from graveler.values import RECORD_ID_BYTES, RecordsDigest, encode_entry, range_id, record_id, total
+from graveler.values import encode_entry, record_id
 
 _AHEAD_EACH = 2
+_RECORDS = 1_024
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The options of an import.
+
+    Attributes:
+        etags: Whether the ETags describe the current objects.
+        skip_odd_paths: Whether entries with paths that graveler does not allow are omitted.
+        expire_missing: Whether commits whose trees lack files become expired commits.
+    """
+
+    etags: bool = True
+    skip_odd_paths: bool = False
+    expire_missing: bool = False
 
 
 class Trees:
@@ -41,10 +60,6 @@ class Trees:
         objects: Number of converted entries.
         skipped: Number of entries that were omitted because of their paths.
         missing: Metarange to the error of its missing file.
-
-    Args:
-        skip_odd_paths: Omit entries with paths that graveler does not allow.
-        expire_missing: Record metaranges with missing files in `missing`, and continue.
     """
 
     def __init__(
@@ -53,16 +68,13 @@ class Trees:
         namespace: Namespace,
         maker: EntryMaker,
         state: ImportState,
-        *,
-        skip_odd_paths: bool,
-        expire_missing: bool,
+        terms: Terms,
     ) -> None:
         self._stores = stores
         self._namespace = namespace
         self._maker = maker
         self._state = state
-        self._skip_odd_paths = skip_odd_paths
-        self._expire_missing = expire_missing
+        self._terms = terms
         self.ranges = 0
         self.objects = 0
         self.skipped = 0
@@ -77,34 +89,32 @@ class Trees:
         """
         known = self._state.metaranges
         fresh = {name: by for name, by in wanted.items() if name not in known}
-        threads = max(self._namespace.store.put_threads, self._stores.objects.put_threads)
-        with _Workers(threads) as workers:
-            listed = workers.map(self._listed, fresh.items())
+        with closing(self._ahead(self._listed, fresh.items())) as listed:
             for done, (name, found) in enumerate(zip(fresh, listed, strict=True), 1):
                 try:
-                    self._convert(workers, name, found)
+                    self._convert(name, found)
                 except ObjectNotFoundError as error:
-                    if not self._expire_missing:
+                    if not self._terms.expire_missing:
                         raise
                     self.missing[name] = error
                 progress("trees", done, len(fresh))
 
-    def _convert(
-        self,
-        workers: "_Workers",
-        name: str,
-        found: tuple[LakefsRange, ...] | ObjectNotFoundError,
-    ) -> None:
+    def _ahead(self, work: Callable[[_T], _R], items: Iterable[_T]) -> Generator[_R, None, None]:
+        """Yield ``work(item)`` for each item, in order; threads make the requests ahead."""
+        threads = max(self._namespace.store.put_threads, self._stores.objects.put_threads)
+        return in_order(work, items, Bounds(threads, _AHEAD_EACH * threads, lambda _: 0))
+
+    def _convert(self, name: str, found: tuple[LakefsRange, ...] | ObjectNotFoundError) -> None:
         if isinstance(found, ObjectNotFoundError):
             raise found
         known = self._state.ranges
         fresh = [info for info in found if info.id not in known]
-        converted = workers.map(lambda info: self._range(info, name), fresh)
-        for theirs, (ours, count, skipped) in zip(fresh, converted, strict=True):
-            self._state.add_range(theirs.id, ours)
-            self.ranges += 1
-            self.objects += count
-            self.skipped += skipped
+        with closing(self._ahead(lambda info: self._range(info, name), fresh)) as converted:
+            for theirs, (ours, count, skipped) in zip(fresh, converted, strict=True):
+                self._state.add_range(theirs.id, ours)
+                self.ranges += 1
+                self.objects += count
+                self.skipped += skipped
         infos = [ours for info in found if (ours := known[info.id]) is not NOTHING]
         self._state.add_metarange(name, metarange.write(self._stores.ranges, infos))
 
@@ -135,7 +145,7 @@ class Trees:
             found = self._namespace.decoded(info.id, _decode, key, value)
             odd = odd_path(key)
             if odd is not None:
-                if not self._skip_odd_paths:
+                if not self._terms.skip_odd_paths:
                     raise InvalidInputError(
                         f"{self._namespace.uri(info.id)}: {odd}; to leave out such entries, "
                         "import with skip_odd_paths=True or --skip-odd-paths"
@@ -153,67 +163,23 @@ class Trees:
         """Publish all records as one range, independent of the splitting policy."""
         store = self._stores.ranges
         scratch = Scratch(store.cache.scratch, largest=largest)
-        ids, digest = bytearray(), RecordsDigest()
-        first = last = b""
         size = 0
         try:
             file = scratch.file()
             with store.table_writer(file) as table:
-                for key, identifier, value in records:
-                    table.add(key, value)
-                    ids += identifier
-                    digest.add((key,), (value,))
-                    first, last = first or key, key
-                    size += len(key) + len(value)
-                if not ids:
+                encoder = RangeEncoder(table, file)
+                for batch in batches(records, _RECORDS):
+                    parts, ids = columns(batch)
+                    lengths = array("I", map(len, parts))
+                    encoder.add(parts, lengths, b"".join(ids))
+                    size += sum(lengths)
+                if not size:
                     return NOTHING
-                identifiers = bytes(ids)
-                info = RangeInfo(
-                    id=range_id((identifiers,)),
-                    min_key=first,
-                    max_key=last,
-                    count=len(ids) // RECORD_ID_BYTES,
-                    size=size,
-                    total=total(identifiers),
-                    digest=digest.digest(),
-                )
-                table.finish(info.id, table_properties(TableKind.RANGE, info))
-            store.publish([FinishedTable(info.id, TableKind.RANGE, file, identifiers)])
+                info, finished = encoder.finish(size, natural=False)
+            store.publish([finished])
         finally:
             scratch.close()
         return info
-
-
-class _Workers:
-    """Threads that make requests ahead of their use.
-
-    Args:
-        count: Number of threads, or 0 for none, for stores on the local disk.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._ahead = _AHEAD_EACH * count
-        self._pool = Threads(count, "graveler-lakefs") if count else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def map(self, work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-        """Yield ``work(item)`` for each item, in order."""
-        if self._pool is None:
-            yield from map(work, items)
-            return
-        waiting: deque[Future[_R]] = deque()
-        for item in items:
-            waiting.append(self._pool.submit(work, item))
-            if len(waiting) > self._ahead:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def _decode(_key: bytes, value: bytes) -> LakefsEntry:

@@ -308,8 +308,8 @@ def _refused(error: boto.ClientError, what: str) -> GravelerError:
         if refusal.is_broken
         else (InvalidInputError, "the store refuses this request")
     )
-    kind, way_out = _CODES.get(refusal.code) or _STATUSES.get(refusal.status) or otherwise
-    return kind(f"{what}: {error}; {way_out}")
+    kind, hint = _CODES.get(refusal.code) or _STATUSES.get(refusal.status) or otherwise
+    return kind(f"{what}: {error}; {hint}")
 
 
 def may_have_landed(error: BackendUnavailableError) -> bool:

@@ -13,13 +13,13 @@ import io
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from errno import EACCES, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, ENOTEMPTY, EPERM
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Self
+from typing import BinaryIO, ClassVar, ParamSpec, Self, TypeVar
 
 from graveler.base.clock import unix_us
 from graveler.errors import (
@@ -29,6 +29,8 @@ from graveler.errors import (
     RetryableError,
 )
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _ETAG = "etag:"
 _MTIME = "mtime:"
 
@@ -294,6 +296,73 @@ class ObjectStore(ABC):
     def close(self) -> None:
         """Release connections. The call may be repeated."""
         return
+
+
+class ObjectsWrapper(ObjectStore):
+    """A store that forwards every call of the port to another one.
+
+    A subclass replaces `_forward` for all calls that reach the objects, or single methods.
+    """
+
+    # `ObjectStore` documents the methods.
+    # ruff: noqa: D102
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def _forward(self, call: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Make a call of the wrapped store, whose name is ``call.__name__``."""
+        return call(*args, **named)
+
+    @property
+    def put_threads(self) -> int:  # type: ignore[override] # a class variable of each driver
+        return self._store.put_threads
+
+    @property
+    def root(self) -> str:
+        return self._store.root
+
+    def local_file(self, key: str) -> Path | None:
+        return self._store.local_file(key)
+
+    def uri(self, key: str) -> str:
+        return self._store.uri(key)
+
+    def close(self) -> None:
+        self._store.close()
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        return self._forward(self._store.put, key, body)
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        return self._forward(self._store.put_if_absent, key, body)
+
+    def put_all_if_absent(self, objects: Sequence[tuple[str, bytes]]) -> Sequence[bool]:
+        return self._forward(self._store.put_all_if_absent, objects)
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        return self._forward(self._store.put_if_match, key, body, etag)
+
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        return self._forward(self._store.get, key, expected)
+
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
+        return self._forward(self._store.get_range, key, start, length, expected)
+
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
+        return self._forward(self._store.open, key, expected)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._forward(self._store.head, key)
+
+    def delete(self, key: str) -> bool:
+        return self._forward(self._store.delete, key)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._forward(self._store.list, prefix, after=after)
+
+    def level(self, folder: str = "") -> Iterator[ObjectInfo | str]:
+        return self._forward(self._store.level, folder)
 
 
 _LASTING = {*(EACCES, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOTDIR, ENOTEMPTY, EPERM, 0)}

@@ -14,7 +14,7 @@ from graveler.base.retries import retry
 from graveler.gates import Candidate, Gate, Verdict
 from graveler.model import Commit
 from graveler.publishing.landing import Landed, Tip, announce, tip_of
-from graveler.publishing.panel import Panel, refuse
+from graveler.publishing.panel import Judged, Panel, refuse
 from graveler.reads.stores import Stores
 from graveler.refs.mover import advance
 from graveler.refs.pack_rule import PackRule, PackRules
@@ -30,6 +30,7 @@ class Candidacy(ABC, Generic[R]):
     Args:
         gates: The publisher's gates; those that the branch requires are added.
         what: Its name in errors: ``run 'hour 05'``.
+        judged: The verdicts of this publish so far.
 
     Attributes:
         panel: The gates, with those that the branch required when its record was last read.
@@ -37,11 +38,19 @@ class Candidacy(ABC, Generic[R]):
         pack_rule: The rule of packing when the record of the branch was last read.
     """
 
-    def __init__(self, stores: Stores, into: str, gates: Iterable[Gate], what: str) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        into: str,
+        gates: Iterable[Gate],
+        what: str,
+        judged: Judged | None = None,
+    ) -> None:
         self.stores = stores
         self.into = into
         self.what = what
         self._given = tuple(gates)
+        self._judged: Judged = {} if judged is None else judged
         self.panel = Panel(stores, ())
         self.verdicts: tuple[Verdict, ...] = ()
         self.pack_rule = PackRule()
@@ -50,13 +59,15 @@ class Candidacy(ABC, Generic[R]):
         """Return the branch, and read its rules and gates at the same moment."""
         requirements, packing = self.stores.refs.requirements, PackRules(self.stores.refs.settings)
         seen = self.stores.refs.look(self.into, requirements.place, packing.place)
-        self.convene(requirements.read(seen.also[0]))
+        self.load_required_gates(requirements.read(seen.also[0]))
         self.pack_rule = packing.read(seen.also[1])
         return tip_of(self.stores, seen)
 
-    def convene(self, required: GateRules | None = None) -> None:
+    def load_required_gates(self, required: GateRules | None = None) -> None:
         """Set the gates that the branch requires by these rules; None for the present rules."""
-        self.panel = Panel.of(self.stores, self.into, self._given, required)
+        self.panel = Panel.of(
+            self.stores, self.into, self._given, rules=required, judged=self._judged
+        )
 
     @abstractmethod
     def end(self, landed: Landed) -> R | None:
@@ -83,18 +94,18 @@ class Candidacy(ABC, Generic[R]):
         """Return the verdicts that the candidate would get now; nothing moves."""
         tip = self.look()
         candidate = self.build(tip, None) or self.unchanged(tip.head)
-        return () if candidate is None else self.panel.judge(self.view(candidate, tip.head))
+        return () if candidate is None else self.panel.verdicts(self.view(candidate, tip.head))
 
-    def judge(self, candidate: Commit, head: Commit) -> None:
+    def check(self, candidate: Commit, head: Commit) -> None:
         """Let the gates judge; raise GateFailedError if one refuses."""
-        self.verdicts = self.panel.judge(self.view(candidate, head))
+        self.verdicts = self.panel.verdicts(self.view(candidate, head))
         refuse(self.what, self.verdicts)
 
-    def judge_unchanged(self, head: Commit) -> None:
+    def check_unchanged(self, head: Commit) -> None:
         """Let the gates judge the unchanged branch if there is nothing to land."""
         same = self.unchanged(head) if self.panel.gates else None
         if same is not None:
-            self.judge(same, head)
+            self.check(same, head)
 
     def passed_before(self, candidate: Commit, head: Commit) -> bool:
         """Return whether every gate has passed the same inputs before."""
@@ -113,7 +124,7 @@ class Candidacy(ABC, Generic[R]):
         """Note that the candidate did not land and never will."""
 
 
-def land(stores: Stores, what: str, begin: Callable[[], Candidacy[R] | R]) -> R:
+def land_candidate(stores: Stores, what: str, begin: Callable[[], Candidacy[R] | R]) -> R:
     """Land a candidate and return the result, with a new attempt after each lost race.
 
     Args:
@@ -149,7 +160,7 @@ def _attempt(
     if number == 0:
         candidate = work.build(seen, earlier)
         if candidate is not None:
-            work.judge(candidate, seen.head)
+            work.check(candidate, seen.head)
         return _land(work, seen, candidate)
     candidate = earlier
     judged = bool(work.panel.gates) and number < _OVERTAKEN
@@ -157,7 +168,7 @@ def _attempt(
         candidate = work.build(seen, earlier)
         if candidate is None:
             return _land(work, seen, None)
-        work.judge(candidate, seen.head)
+        work.check(candidate, seen.head)
     with work.stores.refs.turn(work.into):
         tip = work.look()
         moved = tip.predicate != seen.predicate
@@ -166,7 +177,7 @@ def _attempt(
             candidate = work.build(tip, candidate)
         if candidate is not None:
             if not judged:
-                work.judge(candidate, tip.head)
+                work.check(candidate, tip.head)
             elif moved and not work.passed_before(candidate, tip.head):
                 return None, candidate
         return _land(work, tip, candidate)
@@ -177,7 +188,7 @@ def _land(
 ) -> tuple[Landed | None, Commit | None]:
     """Move the branch to a candidate that the gates have judged, if it has not changed since `tip`."""
     if candidate is None:
-        work.judge_unchanged(tip.head)
+        work.check_unchanged(tip.head)
         return Landed(tip, None), None
     if not work.announce(candidate):
         return None, candidate

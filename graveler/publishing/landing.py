@@ -24,7 +24,7 @@ from graveler.config import default_committer
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import Predicate
 from graveler.model import CLAIMS, BranchRecord, Commit
-from graveler.publishing.panel import enforce
+from graveler.publishing.panel import Judged, enforce
 from graveler.reads.stores import Stores
 from graveler.reads.view import readable
 from graveler.refs.branches import check_fence, owned
@@ -84,14 +84,14 @@ class Landed:
         return self.commit or self.tip.head
 
 
-class LookAgain(Exception):
+class RetryLanding(Exception):
     """A build reports that the branch has moved; the attempt counts as a lost race."""
 
 
 Build = Callable[[Tip], BranchRecord | None]
 """Returns the new record, most often ``tip.at(make_commit(…))``, or None if there is nothing to land.
 It runs again after each lost race, so a repetition must be harmless. An error that it raises ends the
-landing, except `LookAgain`."""
+landing, except `RetryLanding`."""
 
 
 def look(stores: Stores, name: str, *, fence: str = "", rules: bool = False) -> Tip:
@@ -223,7 +223,7 @@ def keep_head(stores: Stores, record: BranchRecord, predicate: Predicate) -> Non
     try:
         stores.refs.branches.replace(record, predicate)
     except (PreconditionFailedError, OutcomeUnknownError):
-        raise LookAgain from None
+        raise RetryLanding from None
 
 
 def announce(stores: Stores, name: str, head: Commit, commit: Commit) -> None:
@@ -261,6 +261,7 @@ def land(
     guarded = bool(guard) or requires is not None
     refs = stores.refs
     turn_at = 0 if refs.is_busy(name) else 1
+    verdicts: Judged = {}
 
     def attempt(number: int) -> Landed | None:
         if number > 0:
@@ -276,7 +277,7 @@ def land(
         try:
             with readable(stores, tip.head.id):
                 record = build(tip)
-        except LookAgain:
+        except RetryLanding:
             return None
         if record is None:
             return Landed(tip, None)
@@ -285,7 +286,7 @@ def land(
             stores.refs.expired.check_readable(tip.head.id)
         judged = judged if requires is None else requires()
         if judged and commit.id != tip.head.id:
-            enforce(stores, action, name, commit, tip.head)
+            enforce(stores, action, name, commit, tip.head, verdicts)
         moved = advance(refs, record, tip.predicate, action=action, landed=landed)
         if not moved:
             return None

@@ -8,14 +8,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from graveler.errors import GateFailedError, InvalidInputError, RefNotFoundError, printable
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import ANYTHING
-from graveler.gates.gate import Gate, ask
+from graveler.gates.gate import Check, Gate, ask
 from graveler.gates.named import NamedGate
 from graveler.gates.statistics import keep_statistics
 from graveler.gates.verdicts import Judgement, Verdict, Verdicts, hash_inputs
@@ -24,6 +24,9 @@ from graveler.publishing.tracing import measure_gate
 from graveler.reads.stores import Stores
 from graveler.refs.mover import move
 from graveler.refs.settings import GateRules
+
+Judged = dict[str, tuple[Check, Verdict]]
+"""Verdicts of one publish by the hash of their inputs, with the checks that the hashes identify."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,10 +135,12 @@ class Panel:
 
     Attributes:
         gates: The publisher's gates, then those that the branch requires.
+        judged: The verdicts of this publish so far.
     """
 
     stores: Stores
     gates: tuple[Gate, ...]
+    judged: Judged = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -143,67 +148,64 @@ class Panel:
         stores: Stores,
         branch: str,
         given: Iterable[Gate] = (),
+        *,
         rules: GateRules | None = None,
+        judged: Judged | None = None,
     ) -> Self:
         """Return the panel for a branch: the given gates and the required ones, each once.
 
         Args:
             rules: The required gates that were read with the branch; None for the present ones.
+            judged: The verdicts of this publish so far.
         """
         first = list(given)
         required = RequiredGates(stores).of(branch, rules)
-        return cls(stores, (*first, *_others(required, first, branch)))
+        gates = (*first, *_others(required, first, branch))
+        return cls(stores, gates, {} if judged is None else judged)
 
-    def judge(self, candidate: Candidate) -> tuple[Verdict, ...]:
+    def verdicts(self, candidate: Candidate) -> tuple[Verdict, ...]:
         """Return the verdict of each gate on the candidate, in order; every gate judges.
 
         A verdict is stored under the gate, its fingerprint and its declared inputs, such as the
-        content below the gate's prefix and the run. It is not stored if the check failed without a
-        refusal, has no fingerprint, or changed its fingerprint while it ran. The next publish then
-        runs the gate again.
+        content below the gate's prefix and the run. That of a gate without a fingerprint holds within
+        this publish, and that of a check that failed without a refusal is not kept.
         """
         verdicts: list[Verdict] = []
         reused: list[str] = []
         new: dict[str, Verdict] = {}
         for gate in self.gates:
-            rule, key, verdict = self._stored(candidate, gate)
+            key, verdict = self._known(candidate, gate)
             if verdict is None:
-                verdict, rule_after = self._run(candidate, gate)
-                # a check may change its globals, and its own process may have other code
-                if rule is not None and rule_after == rule:
-                    new[key] = verdict
+                verdict = self._run(candidate, gate)
+                if key and not verdict.died:
+                    self.judged[key] = gate.check, verdict
+                    if gate.fingerprint is not None:
+                        new[key] = verdict
             else:
                 reused.append(gate.name)
             verdicts.append(verdict)
         return self._keep(candidate, verdicts, reused, new)
 
     def known(self, candidate: Candidate) -> tuple[Verdict, ...] | None:
-        """Return the verdicts of `judge` if all of them are stored, else None; no gate runs."""
-        verdicts = []
-        for gate in self.gates:
-            _, _, verdict = self._stored(candidate, gate)
-            if verdict is None:
-                return None
-            verdicts.append(verdict)
+        """Return the result of `verdicts` if all of them are known, else None; no gate runs."""
+        found = [self._known(candidate, gate)[1] for gate in self.gates]
+        verdicts = [verdict for verdict in found if verdict is not None]
+        if len(verdicts) < len(found):
+            return None
         return self._keep(candidate, verdicts, [gate.name for gate in self.gates], {})
 
-    def _stored(self, candidate: Candidate, gate: Gate) -> tuple[str | None, str, Verdict | None]:
-        """Return a gate's fingerprint, the hash of its inputs, and the stored verdict on them.
+    def _known(self, candidate: Candidate, gate: Gate) -> tuple[str, Verdict | None]:
+        """Return the hash of a gate's inputs, "" if they cannot be told, and the verdict on them."""
+        if ANYTHING in gate.inputs:
+            return "", None
+        rule = gate.fingerprint
+        key = hash_inputs(self.stores, candidate, gate, rule or f"in memory {id(gate.check)}")
+        if key in self.judged:
+            return key, self.judged[key][1]
+        return key, None if rule is None else Verdicts(self.stores).find(key)
 
-        Without a fingerprint no verdict is stored.
-        """
-        rule = None if ANYTHING in gate.inputs else gate.fingerprint
-        if rule is None:
-            return None, "", None
-        key = hash_inputs(self.stores, candidate, gate, rule)
-        return rule, key, Verdicts(self.stores).find(key)
-
-    def _run(self, candidate: Candidate, gate: Gate) -> tuple[Verdict, str | None]:
-        """Run a gate, and store the statistics that it computed.
-
-        Returns:
-            The verdict, and the fingerprint of the check after it ran.
-        """
+    def _run(self, candidate: Candidate, gate: Gate) -> Verdict:
+        """Run a gate, and store the statistics that it computed."""
         began = time.perf_counter()
         if gate.has_own_process:
             from graveler.gates.isolation import process
@@ -235,7 +237,7 @@ class Panel:
             facts=answer.facts,
         )
         measure_gate(verdict)
-        return verdict, answer.rule
+        return verdict
 
     def _keep(
         self,
@@ -274,7 +276,14 @@ def refuse(what: str, verdicts: tuple[Verdict, ...]) -> None:
         raise GateFailedError(f"{what} was refused: {reasons}", verdicts)
 
 
-def enforce(stores: Stores, action: str, branch: str, commit: Commit, head: Commit) -> None:
+def enforce(
+    stores: Stores,
+    action: str,
+    branch: str,
+    commit: Commit,
+    head: Commit,
+    judged: Judged | None = None,
+) -> None:
     """Run the gates that a branch requires, before an operation moves it."""
     candidate = Candidate(stores, commit, target=head, into=branch, action=action)
-    refuse(f"{action} into {branch!r}", Panel.of(stores, branch).judge(candidate))
+    refuse(f"{action} into {branch!r}", Panel.of(stores, branch, judged=judged).verdicts(candidate))

@@ -5,11 +5,11 @@ that has begun, so that only the same export can continue it. Any number of proc
 file may be copied again. Each file exists whole or not at all.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graveler.base.arguments import expand_home
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json
+from graveler.base.records import Schema
 from graveler.errors import InvalidInputError, ObjectNotFoundError, StateError
 from graveler.model import Entry
 from graveler.objects.address import AddressBook, root_of
@@ -44,6 +44,9 @@ class Export:
     deleted: int = 0
 
 
+_EXPORT = Schema(Export, added=("files", "bytes", "deleted"), stamped=True)
+
+
 def destination(stores: Stores, place: str | Path) -> ObjectStore:
     """Return the store of a folder or bucket prefix, the target of an export."""
     named = str(place) if "://" in str(place) else str(expand_home(place).absolute())
@@ -64,7 +67,7 @@ def begin(target: ObjectStore, export: Export) -> None:
     """Remove the record of an earlier export, because files will be missing from now on."""
     if export.since:
         _check_there(target, export)
-    target.put(BEGUN, _encoded(export))
+    target.put(BEGUN, _EXPORT.encode(export))
     target.delete(RECORD)
 
 
@@ -99,22 +102,15 @@ def _read(target: ObjectStore, key: str) -> Export | None:
     """Return the export of a record, without the counts, or None if there is no record."""
     what = f"{target.uri(key)}, where the record of an export should be,"
     try:
-        fields = Fields(decode_json(target.get(key), what, stamped=True), what)
+        export = _EXPORT.decode(target.get(key), what)
     except ObjectNotFoundError:
         return None
-    repository, commit, prefix, since = map(
-        fields.text, ("repository", "commit", "prefix", "since")
-    )
-    return Export(repository, commit, prefix, since)
-
-
-def _encoded(export: Export) -> bytes:
-    return encode_json({**asdict(export), "format": FORMAT})
+    return replace(export, files=0, bytes=0, deleted=0)
 
 
 def end(target: ObjectStore, export: Export) -> None:
     """Put the record of completeness."""
-    target.put(RECORD, _encoded(export))
+    target.put(RECORD, _EXPORT.encode(export))
     target.delete(BEGUN)
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from struct import Struct
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
 from typing import Self
 
 from graveler.base.names import path_key
-from graveler.committed.flat import Run
+from graveler.committed.cache.flat import Run
 from graveler.model import Entry, Prefix
 from graveler.values import deferred_entries, deferred_entry, staged_value
 
@@ -190,10 +189,5 @@ class Spool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()

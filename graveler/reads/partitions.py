@@ -1,7 +1,7 @@
-"""The paths of a table's files: their ``key=value`` folders, and the names that Spark skips."""
+"""The files of a table: their ``key=value`` folders, the names that Spark skips, refused formats."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import unquote
@@ -9,7 +9,6 @@ from urllib.parse import unquote
 from graveler.committed.units import log_of
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
-from graveler.reads.formats import refuse_delta
 from graveler.reads.ports import View
 
 Files = Sequence[tuple[str, Entry]]
@@ -17,6 +16,22 @@ Files = Sequence[tuple[str, Entry]]
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The value of a partition of nulls, in a path."""
+_GATEWAY = (
+    "a Delta table is its log and the files that the log names. Read and write it through the gateway, as "
+    "delta.`webhdfs://…/repository/branch/path`, and commit the branch; this was tried with PySpark 4.1.1 "
+    "and io.delta:delta-spark_4.1_2.13:4.1.0, and on PySpark 4.3.0 that jar reads no table"
+)
+_REFUSED: Mapping[str, str] = {
+    "delta": _GATEWAY,
+    "iceberg": (
+        "the metadata of an Iceberg table holds the full addresses of its files, so it is valid for the "
+        "branch that it was written on, and not after a merge: keep the table as Parquet, or as a Delta table"
+    ),
+    "hudi": (
+        "a Hudi table is its timeline and the files that the timeline names, and none was tried: keep the "
+        "table as Parquet, or as a Delta table"
+    ),
+}
 _HIDDEN = re.compile(r"(?:^|/)(?:\.(?!/|$)|_[^/=]*(?:/|$))")
 
 
@@ -88,3 +103,17 @@ def table_entries(view: View, path: str, *, nested: bool) -> list[tuple[str, Ent
         elif log_of(name.encode()) is not None:
             refuse_delta(f"{path}{name.rpartition('_delta_log/')[0]}")
     return files
+
+
+def check_format(path: str, format: str) -> None:
+    """Refuse a table format, in which a table is more than its files."""
+    reason = _REFUSED.get(format.lower())
+    if reason is not None:
+        raise InvalidInputError(f"{path!r}: format {format!r}: {reason}")
+
+
+def refuse_delta(folder: str) -> None:
+    """Refuse to read the files of a Delta table as the table."""
+    raise InvalidInputError(
+        f"{folder!r} is a Delta table, and some of its files may hold rows that were replaced: {_GATEWAY}"
+    )

@@ -1,22 +1,73 @@
-"""Reading many files in order, with threads that read ahead."""
+"""Many paths: their entries, looked up together, and their files, which threads read ahead."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from operator import eq
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, Literal, Self, overload
 
 from graveler.base.arguments import PathText, each, path_text
 from graveler.base.names import path_key
 from graveler.base.parallel import Bounds, in_order
 from graveler.errors import InvalidInputError, ObjectNotFoundError, PermissionDeniedError
 from graveler.model import Entry
-from graveler.values import decode_entry
+from graveler.values import decode_entry, deferred_entry, deferred_rows
 
 _AHEAD = 4
+_AT_ONCE = 4_096
 _SHOWN = 5
 Missing = Literal["error", "skip"]
 Find = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 """Returns the value record of each key in one version of a tree, or None if it is missing."""
+
+
+class FoundEntries(Sequence[Entry | None]):
+    """The entry of each key, or None if there is no entry. Each access decodes it again.
+
+    Args:
+        rows: The joined key and value record of each key, or None if there is no entry.
+    """
+
+    __slots__ = ("_keys", "_origin", "_rows")
+
+    def __init__(self, keys: Sequence[bytes], rows: Sequence[bytes | None], origin: str) -> None:
+        self._origin = origin
+        self._keys = keys
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry | None: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Self: ...
+
+    def __getitem__(self, place: int | slice) -> Entry | Self | None:
+        if isinstance(place, slice):
+            return type(self)(self._keys[place], self._rows[place], self._origin)
+        key, row = self._keys[place], self._rows[place]
+        return None if row is None else deferred_entry(key, row[len(key) :], self._origin)
+
+    def __iter__(self) -> Iterator[Entry | None]:
+        for start in range(0, len(self), _AT_ONCE):
+            keys = self._keys[start : start + _AT_ONCE]
+            rows = list(self._rows[start : start + _AT_ONCE])
+            if None not in rows:
+                yield from deferred_rows(keys, rows, self._origin)  # type: ignore[arg-type]  # no None
+            else:
+                yield from map(self.__getitem__, range(start, start + len(keys)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} entries>"
 
 
 def entries_at(find: Find, paths: Sequence[str], origin: str = "") -> list[Entry | None]:

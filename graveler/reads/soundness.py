@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 
 from graveler.base.background import batches
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.verify import verify_range
 from graveler.errors import (
     CorruptionError,

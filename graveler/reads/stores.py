@@ -1,11 +1,12 @@
 """The stores and settings of a repository, in one frozen object."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from graveler.base.clock import Clock, IdSource, StoreClock
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.splitting import Splitting
 from graveler.errors import PermissionDeniedError
 from graveler.kv.store import KVStore
@@ -28,28 +29,39 @@ class SplittingSource(Protocol):
         ...
 
 
-class FilePlaces(Protocol):
+class FilePlaces:
     """Where the files of entries are."""
+
+    __slots__ = ()
+    objects: ObjectStore
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of an entry's address."""
-        ...
+        return (self.objects, address) if is_own(address) else self._locate_foreign(address)
 
     def uri(self, address: str) -> str:
         """Return the address as other programs know it."""
-        ...
+        return self.objects.uri(address) if is_own(address) else address
 
     def accepted(self, uri: str) -> int:
         """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
-        ...
+        accepted = self._accepted()
+        return max((accepted[at] for at in accepted if f"{uri}/".startswith(f"{at}/")), default=0)
 
     def check_origin(self, origin: str) -> None:
         """Raise ExpiredError if the origin of an entry is a commit whose tree is known to be gone."""
-        ...
+
+    @abstractmethod
+    def _locate_foreign(self, uri: str) -> tuple[ObjectStore, str]:
+        """Return the store and the key of a file outside of the repository's storage."""
+
+    @abstractmethod
+    def _accepted(self) -> Mapping[str, int]:
+        """Return the time up to which changes are accepted, by file or folder."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class Stores(FilePlaces):
     """The stores and settings of one repository.
 
     Attributes:
@@ -94,11 +106,8 @@ class Stores:
         """Root URI of the repository's own storage."""
         return self.objects.root
 
-    def locate(self, address: str) -> tuple[ObjectStore, str]:
-        """Return the store and the key of an entry's address."""
-        if is_own(address):
-            return self.objects, address
-        return self.locate_foreign(address, self.refs.links.list())
+    def _locate_foreign(self, uri: str) -> tuple[ObjectStore, str]:
+        return self.locate_foreign(uri, self.refs.links.list())
 
     def locate_foreign(self, uri: str, places: Collection[str]) -> tuple[ObjectStore, str]:
         """Return the store and the key of a file that lies below one of the declared `places`."""
@@ -107,21 +116,16 @@ class Stores:
             raise undeclared(self.name, uri, places)
         return self.open_store(linked_root(place)), uri[len(place) + 1 :]
 
-    def accepted(self, uri: str) -> int:
-        """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
-        return _latest(uri, self.refs.links.accepted())
+    def _accepted(self) -> Mapping[str, int]:
+        return self.refs.links.accepted()
 
     def check_origin(self, origin: str) -> None:
         """Raise ExpiredError if the origin of an entry is a commit whose tree is gone."""
         self.refs.expired.check_readable(origin)
 
-    def uri(self, address: str) -> str:
-        """Return the address as other programs know it."""
-        return self.objects.uri(address) if is_own(address) else address
-
 
 @dataclass(frozen=True, slots=True)
-class FileStores:
+class FileStores(FilePlaces):
     """The object stores of a repository's files. They can be sent to another process.
 
     Attributes:
@@ -141,30 +145,14 @@ class FileStores:
         places = {place: stores.open_store(linked_root(place)) for place in links.list()}
         return cls(stores.name, stores.objects, places, links.accepted())
 
-    def accepted(self, uri: str) -> int:
-        """Return the time, in µs since 1970, up to which changes of a linked file are accepted."""
-        return _latest(uri, self.changes)
+    def _accepted(self) -> Mapping[str, int]:
+        return self.changes
 
-    def check_origin(self, origin: str) -> None:
-        """Do nothing: what is expired is in the key-value store."""
-
-    def locate(self, address: str) -> tuple[ObjectStore, str]:
-        """Return the store and the key of an entry's address."""
-        if is_own(address):
-            return self.objects, address
-        place = place_of(address, self.places)
+    def _locate_foreign(self, uri: str) -> tuple[ObjectStore, str]:
+        place = place_of(uri, self.places)
         if place is None:
-            raise undeclared(self.repository, address, self.places)
-        return self.places[place], address[len(place) + 1 :]
-
-    def uri(self, address: str) -> str:
-        """Return the address as other programs know it."""
-        return self.objects.uri(address) if is_own(address) else address
-
-
-def _latest(uri: str, accepted: Mapping[str, int]) -> int:
-    """Return the latest time that was accepted for a file or a folder above it, or 0."""
-    return max((accepted[at] for at in accepted if f"{uri}/".startswith(f"{at}/")), default=0)
+            raise undeclared(self.repository, uri, self.places)
+        return self.places[place], uri[len(place) + 1 :]
 
 
 def undeclared(repository: str, uri: str, places: Collection[str]) -> PermissionDeniedError:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from graveler.base.background import keep_freed_memory
-from graveler.committed.flat import Run
+from graveler.committed.cache.flat import Run
 from graveler.errors import CorruptionError, MissingDependencyError
 from graveler.reads.listing import Scan
 from graveler.values import ENTRY_HEADER, RECORD_ID_BYTES, entry_fields

@@ -1,75 +1,41 @@
-"""Views: readable trees of entries, of a commit or of a branch.
-
-The view of a branch is its head with its staged writes. A commit moves staged writes into the head
-and then drops their partitions. A reader of the record before the commit and of the partitions
-after it would miss these writes. So a read ends with a second read of the record, and is repeated
-if the record has changed.
-
-A listing first copies the staged writes, and repeats only the copy. The commit of the unchanged
-record is immutable, so the listing then streams its tree without another check. A lookup of many
-paths does the same. So both end even if other writers move the branch all the time.
-"""
+"""Views: readable trees of entries, of a commit or of a branch."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from glob import escape, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from graveler.base.arguments import (
-    PathText,
-    RefLike,
-    choice,
-    excluded,
-    file_path,
-    flag,
-    function,
-    instance,
-    optional,
-    path_text,
-    prefix_text,
-    several,
-    text,
-)
+from graveler.base import arguments as args
+from graveler.base.arguments import PathText, RefLike
 from graveler.base.background import Progress, no_progress
 from graveler.base.forks import held_off
-from graveler.base.names import is_of_run, path_key, path_keys
+from graveler.base.names import path_key, path_keys
 from graveler.base.parallel import thread_count
-from graveler.base.retries import backoff
-from graveler.committed.diff import same_content
-from graveler.committed.flat import Run
+from graveler.committed.cache.flat import Run
 from graveler.committed.lookup import find_many
-from graveler.committed.metarange import get, prefix_end, read, runs, scan
-from graveler.errors import CorruptionError, ObjectNotFoundError, ThrottledError
-from graveler.model import BranchRecord, Change, Commit, Entry, Prefix, Transfer
-from graveler.reads.changes import change_of
+from graveler.committed.metarange import get, prefix_end, read, runs
+from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.model import Commit, Entry, Prefix, Transfer
 from graveler.reads.files import open_entry, read_entry
-from graveler.reads.found import FoundEntries
 from graveler.reads.listing import (
     Row,
     Scan,
-    Spool,
     first_key,
     list_entries,
-    overlay,
-    within,
 )
-from graveler.reads.read_ahead import Missing, read_many, wanted_entries
+from graveler.reads.read_ahead import FoundEntries, Missing, read_many, wanted_entries
 from graveler.reads.stores import Stores
 from graveler.values import (
     decode_entry,
     deferred_entry,
-    is_replacement,
-    staged_value,
 )
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
-_ATTEMPTS = 100
 _ID_LENGTH = 64
-_T = TypeVar("_T")
 
 
 class View(RefLike):
@@ -140,22 +106,22 @@ class View(RefLike):
             delimiter: Fold paths that contain it after `prefix` into one ``Prefix`` each, as "/"
                 does with folders.
         """
-        prefix, after = prefix_text(prefix, "prefix"), prefix_text(after, "after")
-        delimiter = text(delimiter, "delimiter", empty=True)
+        prefix, after = args.prefix_text(prefix, "prefix"), args.prefix_text(after, "after")
+        delimiter = args.text(delimiter, "delimiter", empty=True)
         start = first_key(prefix, after)
         with self._snapshot(start, first_key(prefix)) as scan:
             yield from list_entries(scan, prefix=prefix, after=after, delimiter=delimiter)
 
     def entries(self, prefix: PathText = "") -> Iterator[Entry]:
         """Yield the entries below `prefix`, not folded, of one version of the tree."""
-        prefix = prefix_text(prefix, "prefix")
+        prefix = args.prefix_text(prefix, "prefix")
         first = first_key(prefix)
         with self._snapshot(first, first) as scan:
             yield from scan.entries(first)
 
     def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`. At most one path is read."""
-        prefix = prefix_text(prefix, "prefix")
+        prefix = args.prefix_text(prefix, "prefix")
         first = first_key(prefix)
         with self._snapshot(first, first) as scan:
             return next(scan(first), None) is not None
@@ -163,7 +129,7 @@ class View(RefLike):
     def stat(self, path: PathText) -> Entry:
         """Return the entry at `path`, or raise ObjectNotFoundError."""
         if type(path) is not str or not path:
-            path = path_text(path, "path")
+            path = args.path_text(path, "path")
         key = path_key(path)
         value = self._find_value(key)
         if value is None:
@@ -183,7 +149,7 @@ class View(RefLike):
         Raises:
             InvalidInputError: A path is invalid.
         """
-        keys = path_keys(several(paths, "paths", "paths"))
+        keys = path_keys(args.several(paths, "paths", "paths"))
         return FoundEntries(keys, self._find_rows(keys), self._origin)
 
     def table(self, prefix: PathText = "") -> "RecordBatchReader":
@@ -201,12 +167,12 @@ class View(RefLike):
         with held_off:  # a child would wait forever for an import by a thread of its parent
             from graveler.reads import table
 
-        first = first_key(prefix_text(prefix, "prefix"))
+        first = first_key(args.prefix_text(prefix, "prefix"))
         return table.reader(self._snapshot(first, first), first)
 
     def exists(self, path: PathText) -> bool:
         """Return whether there is an entry at `path`."""
-        path = path_text(path, "path")
+        path = args.path_text(path, "path")
         return self._find_value(path_key(path)) is not None
 
     def get(self, path: PathText | Entry) -> bytes:
@@ -265,7 +231,7 @@ class View(RefLike):
             CorruptionError: The bytes differ from those that were stored.
             SourceChangedError: A linked file was changed since it was linked.
         """
-        choice(missing, "missing", ("error", "skip"))
+        args.choice(missing, "missing", ("error", "skip"))
         entries = wanted_entries(self.name, self._origin, self._find_values, paths, missing)
         return read_many(entries, self.get, self._threads(threads))
 
@@ -307,12 +273,12 @@ class View(RefLike):
         from graveler.reads.downloads import Source, download
         from graveler.reads.folders import Pattern, lake_files
 
-        prefix = prefix_text(prefix, "prefix").rstrip("/")
+        prefix = args.prefix_text(prefix, "prefix").rstrip("/")
         start = f"{prefix}/" if prefix else ""
         first = first_key(start)
-        root, left_out = file_path(folder, "folder"), Pattern(excluded(exclude))
+        root, left_out = args.file_path(folder, "folder"), Pattern(args.excluded(exclude))
         own = lake_files(self.repository)
-        if flag(delete, "delete"):
+        if args.flag(delete, "delete"):
             own.check_apart(root, left_out)
         return download(
             Source(self.name, start, self._snapshot(first, first), self.get, self.open),
@@ -320,7 +286,7 @@ class View(RefLike):
             delete=delete,
             exclude=left_out,
             threads=self._threads(threads),
-            progress=optional(function, progress, "progress") or no_progress,
+            progress=args.optional(args.function, progress, "progress") or no_progress,
             own=own,
         )
 
@@ -336,7 +302,7 @@ class View(RefLike):
 
         They are literal text, as in `uri`. If the prefix is the path of a file, only this file is returned.
         """
-        prefix = prefix_text(prefix, "prefix")
+        prefix = args.prefix_text(prefix, "prefix")
         if prefix and not prefix.endswith("/"):
             value = self._find_value(path_key(prefix))
             if value is not None:
@@ -348,14 +314,25 @@ class View(RefLike):
 
         It is literal text: no character is escaped, so a space, ``#`` or ``%`` stands for itself.
         """
-        return self.repository.uri(instance(entry, "entry", Entry, "an Entry").address)
+        return self.repository.uri(args.instance(entry, "entry", Entry, "an Entry").address)
 
 
 class Observed(View):
-    """A view that notes every read; the views of a run and of a hook are.
+    """A view that tells an observer of every read; the views of a run and of a hook are.
 
     It stands before the class of the view that reads.
     """
+
+    _observer: "Observer"
+
+    @property
+    @abstractmethod
+    def _read_from(self) -> str:
+        """Id of the commit that the view reads."""
+
+    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
+        """Tell the observer."""
+        self._observer(self, places, files, at)
 
     def _find_value(self, key: bytes) -> bytes | None:
         """Return the value record at the key, or None."""
@@ -374,7 +351,7 @@ class Observed(View):
 
     def has_below(self, prefix: PathText) -> bool:
         """Return whether any path starts with `prefix`. At most one path is read."""
-        self._note([prefix_text(prefix, "prefix")])
+        self._note([args.prefix_text(prefix, "prefix")])
         return super().has_below(prefix)
 
     def _entry(self, path: PathText | Entry) -> Entry:
@@ -395,9 +372,32 @@ class Observed(View):
             self._note([entry.path], files=True, at=entry.origin if of_commit else "")
 
 
+_Observed = TypeVar("_Observed", bound=Observed)
+Observer = Callable[[Observed, Iterable[str], bool, str], None]
+"""Called with the view, the places that it reads, whether they are paths of files, and the id of the
+commit, or "" for the commit of the view."""
+
+
+def observed(kind: type[_Observed], view: View, observer: Observer) -> _Observed:
+    """Return a view as one whose reads are observed."""
+    made = kind.__new__(kind)
+    vars(made).update(vars(view), _observer=observer)
+    return made
+
+
+def read_from(view: Observed) -> str:
+    """Return the id of the commit that a view reads."""
+    return view._read_from
+
+
 def find_value(view: View, key: bytes) -> bytes | None:
     """Return the value record at the key of a view, or None."""
     return view._find_value(key)
+
+
+def find_rows(view: View, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+    """Return the joined key and value record of each key in one version of a view."""
+    return view._find_rows(keys)
 
 
 def literal_in(views: Callable[[], Iterable[View]], pattern: str) -> str:
@@ -491,112 +491,3 @@ def below(stores: Stores, tree: str, prefix: bytes, start: bytes) -> Iterator[Ru
     """Yield the rows of a tree below `prefix`, from the key `start` on."""
     ranges = stores.ranges
     return runs(ranges, read(ranges, tree), max(start, prefix), prefix_end(prefix))
-
-
-def newest_first(record: BranchRecord) -> list[str]:
-    """Return the branch's tokens in the order in which a read searches them."""
-    return [record.staging_token, *reversed(record.sealed_tokens)]
-
-
-def settled(stores: Stores, name: str, read: Callable[[BranchRecord], _T]) -> _T:
-    """Return ``read(record)`` for a branch record that was unchanged after the read."""
-    record = stores.refs.branches.get(name)
-    for attempt in range(_ATTEMPTS):
-        result = read(record)
-        now = stores.refs.branches.get(name)
-        if _shown(now) == _shown(record):
-            return result
-        record = now
-        if attempt > 1:
-            backoff(stores.clock, stores.ids, attempt)
-    raise ThrottledError(f"branch {name!r} moved during {_ATTEMPTS} readings; try again")
-
-
-def _shown(record: BranchRecord) -> tuple[object, ...]:
-    """Return the fields of a record that decide about the branch's content. Others do not count.
-
-    If staged writes give way because the head has equal content, only `voided` changes.
-    """
-    return record.staging_token, record.sealed_tokens, record.commit_id, record.voided
-
-
-def value_on_branch(stores: Stores, name: str, key: bytes) -> bytes | None:
-    """Return the value record at the key on the branch, including staged writes, or None."""
-
-    def read(record: BranchRecord) -> bytes | None:
-        write = stores.staging.get(newest_first(record), key)
-        if write is not None:
-            return staged_value(write)
-        return Ref(stores, stores.refs.commits.get(record.commit_id))._find_value(key)
-
-    return settled(stores, name, read)
-
-
-def rows_on_branch(stores: Stores, name: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-    """Return the joined key and value record of each key on the branch, including staged writes."""
-
-    def read(record: BranchRecord) -> tuple[str, Mapping[bytes, bytes]]:
-        return record.commit_id, stores.staging.get_many(newest_first(record), keys)
-
-    head, staged = settled(stores, name, read)
-    found = Ref(stores, stores.refs.commits.get(head))._find_rows(keys)
-    if not staged:
-        return found
-    rows = list(found)
-    for number, key in enumerate(keys):
-        if key in staged:
-            value = staged_value(staged[key])
-            rows[number] = None if value is None else key + value
-    return rows
-
-
-def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
-    """Return the first key below `prefix` on the branch, or None. No further key is read."""
-
-    def read(record: BranchRecord) -> bytes | None:
-        commit = stores.refs.commits.get(record.commit_id)
-        staged = within(prefix, stores.staging.scan(newest_first(record), prefix))
-        committed = scan(stores.ranges, commit.metarange, prefix, prefix_end(prefix))
-        with readable(stores, commit.id):
-            return next((key for key, _ in overlay(staged, committed)), None)
-
-    return settled(stores, name, read)
-
-
-@contextmanager
-def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> Iterator[Scan]:
-    """Return one version of the branch below `prefix`: a commit and its staged writes.
-
-    Args:
-        start: The first key that is needed.
-    """
-    with Spool() as spool:
-
-        def copy(record: BranchRecord) -> str:
-            spool.fill(within(prefix, stores.staging.scan(newest_first(record), start)))
-            return record.commit_id
-
-        head = Ref(stores, stores.refs.commits.get(settled(stores, name, copy)))
-        origin = name if is_of_run(name) else head.commit.id
-        with snapshot(head, start, prefix) as committed:
-            if spool.is_empty:
-                yield Scan(committed, committed.runs, origin)
-            else:
-                yield Scan(lambda at: overlay(spool.rows(at), committed(at)), origin=origin)
-
-
-def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
-    """Yield the changes that a commit of the branch would make, in byte order of the paths."""
-    yield from settled(stores, name, lambda record: list(uncommitted_in(stores, record)))
-
-
-def uncommitted_in(stores: Stores, record: BranchRecord) -> Iterator[Change]:
-    """Yield the changes that a commit would make to a branch whose record stays `record`."""
-    head = Ref(stores, stores.refs.commits.get(record.commit_id))
-    for key, write in stores.staging.scan(newest_first(record)):
-        before, after = head._find_value(key), staged_value(write)
-        if before is None and after is None:
-            continue
-        if same_content(before, after) and not is_replacement(write):
-            continue
-        yield change_of(key, before, after, (record.commit_id, record.name))

@@ -8,12 +8,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from graveler.base.clock import IdSource
 from graveler.base.names import check_branch, is_of_run
 from graveler.base.read_only import refuse_writes
-from graveler.base.records import Fields, decode_json, encode_json, read_key
+from graveler.base.records import (
+    DIGEST,
+    DIGEST_OR_NONE,
+    NAME,
+    Schema,
+    array,
+    checked,
+    decode_json,
+    read_fields,
+    read_key,
+)
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
@@ -22,10 +31,10 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.kv.record_store import Place, SharedReads
+from graveler.kv.record_store import Place, SharedReads, Version
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
 from graveler.model import BranchRecord
-from graveler.refs.moves import Moves
+from graveler.refs.moves import MOVES, Moves
 
 _PREFIX = b"branch/"
 _OF_RUNS = b"branch/~"
@@ -35,63 +44,43 @@ _REMEMBERED = 1_000
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick", "pack"})
 
 
+_ORDER = checked(
+    f"{_SEALED_ORDER!r}, unless a newer graveler wrote it", str, fits=_SEALED_ORDER.__eq__
+)
+_BRANCH = Schema(
+    BranchRecord,
+    "branch record",
+    keys={"commit_id": "commit", "staging_token": "staging", "sealed_tokens": "sealed"},
+    types={
+        "name": NAME,
+        "commit_id": DIGEST,
+        "staging_token": NAME,
+        "sealed_tokens": array(NAME),
+        "moves": MOVES,
+        "lost": DIGEST_OR_NONE,
+    },
+    sparse=("voided", "rewound", "lost"),
+)
+
+
 def encode_branch(record: BranchRecord) -> bytes:
     """Return the branch record's JSON."""
-    return encode_json(
-        {
-            "name": record.name,
-            "commit": record.commit_id,
-            "staging": record.staging_token,
-            "sealed": record.sealed_tokens,
-            "sealed_order": _SEALED_ORDER,
-            "attempt": record.attempt,
-            "fence": record.fence,
-            "hidden": record.hidden,
-            "nonce": record.nonce,
-            "born": record.born,
-            "moves": record.moves,
-            "pages": record.pages,
-            **({"voided": record.voided} if record.voided else {}),
-            **({"rewound": record.rewound} if record.rewound else {}),
-            **({"lost": record.lost} if record.lost == record.commit_id else {}),
-        }
-    )
+    if record.lost not in {"", record.commit_id}:
+        record = replace(record, lost="")
+    return _BRANCH.encode(record, sealed_order=_SEALED_ORDER)
 
 
 @lru_cache(maxsize=1024)  # the same version is read many times
 def decode_branch(raw: bytes) -> BranchRecord:
     """Return the branch record, or raise CorruptionError."""
-    fields = Fields(decode_json(raw, "branch record"), "branch record")
-    if fields.text("sealed_order") != _SEALED_ORDER:
-        raise fields.wrong("sealed_order", f"{_SEALED_ORDER!r}, unless a newer graveler wrote it")
-    return BranchRecord(
-        name=fields.name("name"),
-        commit_id=fields.digest("commit"),
-        staging_token=fields.name("staging"),
-        sealed_tokens=fields.names("sealed"),
-        attempt=fields.number("attempt"),
-        fence=fields.text("fence"),
-        hidden=fields.flag("hidden"),
-        nonce=fields.text("nonce"),
-        born=fields.text("born"),
-        moves=fields.moves("moves"),
-        pages=fields.number("pages"),
-        voided=fields.number("voided", 0),
-        rewound=fields.number("rewound", 0),
-        lost=fields.digest("lost", ""),
-    )
+    value = decode_json(raw, _BRANCH.what)
+    read_fields(value, _BRANCH.what, sealed_order=_ORDER)
+    return _BRANCH.read(value, _BRANCH.what)
 
 
 def branch_key(name: str) -> bytes:
     """Return the key of a branch's record."""
     return (_OF_RUNS if is_of_run(name) else _PREFIX) + name.encode()
-
-
-class Seen(NamedTuple):
-    """A branch record, and the predicate for replacing exactly this version."""
-
-    record: BranchRecord
-    predicate: Predicate
 
 
 def missing_branch(name: str) -> RefNotFoundError:
@@ -121,7 +110,7 @@ class Branches:
         self._ids = ids
         self._moves = moves
         self._reads = SharedReads(self._read)
-        self._remembered: dict[str, Seen] = {}
+        self._remembered: dict[str, Version[BranchRecord]] = {}
 
     def find(self, name: str) -> BranchRecord | None:
         """Return the current record of the branch, or None."""
@@ -132,24 +121,24 @@ class Branches:
         """Return the current record of the branch, or raise RefNotFoundError."""
         return self.get_for_update(name)[0]
 
-    def get_for_update(self, name: str) -> Seen:
+    def get_for_update(self, name: str) -> Version[BranchRecord]:
         """Return the current record and the predicate for replacing exactly this version."""
         stored = self._reads.get(name)
         if stored is None:
             raise missing_branch(name)
-        return Seen(decode_branch(stored.value), stored.predicate)
+        return Version(decode_branch(stored.value), stored.predicate)
 
     def place(self, name: str) -> Place:
         """Return the place of a branch's record, to read it together with others."""
         return Place(self._partition, branch_key(check_branch(name)), decode_branch)
 
-    def remember(self, seen: Seen) -> None:
+    def remember(self, seen: Version[BranchRecord]) -> None:
         """Keep a version of a record for a later compare-and-set. It may be outdated by then."""
         if len(self._remembered) >= _REMEMBERED:
             self._remembered.clear()
         self._remembered[seen.record.name] = seen
 
-    def remembered(self, name: str) -> Seen | None:
+    def remembered(self, name: str) -> Version[BranchRecord] | None:
         """Return the version that this process last read or wrote. It may be outdated."""
         return self._remembered.get(name)
 
@@ -160,7 +149,7 @@ class Branches:
         *,
         action: str = "move",
         named: Callable[[str], None] | None = None,
-    ) -> Seen:
+    ) -> Version[BranchRecord]:
         """Write `record` with a new nonce if the branch matches `predicate`.
 
         Args:
@@ -175,7 +164,7 @@ class Branches:
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
         rewinds = action not in _MAKES_A_COMMIT and written.moves is not record.moves
         written = replace(written, rewound=record.rewound + rewinds)
-        seen = Seen(written, self._write(written, predicate))
+        seen = Version(written, self._write(written, predicate))
         self.remember(seen)
         if rewinds:
             (named or self._named)(written.commit_id)
@@ -249,7 +238,7 @@ class Branches:
         *,
         action: str = "create",
         named: Callable[[str], None] | None = None,
-    ) -> Seen:
+    ) -> Version[BranchRecord]:
         """Write a new branch."""
         check_branch(record.name)
         births: list[str] = []
@@ -263,7 +252,7 @@ class Branches:
             except PreconditionFailedError:
                 stored = self._reads.get(record.name) if births else None
                 if stored and decode_branch(stored.value).born in births:
-                    return Seen(decode_branch(stored.value), stored.predicate)
+                    return Version(decode_branch(stored.value), stored.predicate)
                 raise AlreadyExistsError(
                     f"branch {record.name!r} exists: choose another name"
                 ) from None

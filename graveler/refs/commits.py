@@ -13,7 +13,7 @@ the record of the condemnation, and the sweep keeps the tree.
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import islice
@@ -22,7 +22,7 @@ from threading import RLock
 from graveler.base.clock import from_unix_us, unix_us
 from graveler.base.forks import watch
 from graveler.base.names import check_pairs
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json, read_key
+from graveler.base.records import DIGEST, NAME, Microseconds, Schema, array, integer, read_key
 from graveler.errors import (
     CorruptionError,
     ExpiredError,
@@ -30,8 +30,8 @@ from graveler.errors import (
     RefNotFoundError,
     ThrottledError,
 )
-from graveler.kv.record_store import RecordStore
-from graveler.kv.store import KVStore, Predicate
+from graveler.kv.record_store import RecordStore, Version
+from graveler.kv.store import KVStore
 from graveler.model import RECORD_BYTES, Commit
 from graveler.values import framed_list, framed_number, framed_pairs, framed_text
 
@@ -219,7 +219,6 @@ class Commits:
 MISSING = "missing"
 """Stands for a mark in the record of a commit whose tree a check found incomplete."""
 
-_EXPIRED_PREFIX = b"commit/"
 _ATTEMPTS = 20
 
 
@@ -234,7 +233,7 @@ class Expired:
     """
 
     mark: str
-    at: int
+    at: Microseconds
     gone: bool
 
     @property
@@ -243,7 +242,10 @@ class Expired:
         return from_unix_us(self.at)
 
 
-class ExpiredCommits(RecordStore[str, Expired]):
+EXPIRED = Schema(Expired, "record of an expired commit", states_format=True)
+
+
+class ExpiredCommits(RecordStore[Expired]):
     """The condemned and the expired commits of one repository.
 
     Attributes:
@@ -257,12 +259,14 @@ class ExpiredCommits(RecordStore[str, Expired]):
     def __init__(
         self, kv: KVStore, uid: str, *, has_tree: Callable[[str], bool] | None = None
     ) -> None:
-        super().__init__(kv, f"gc:{uid}", key=_key, encode=_encode, decode=_decode)
+        super().__init__(
+            kv, f"gc:{uid}", prefix=_PREFIX, encode=EXPIRED.encode, decode=EXPIRED.decode
+        )
         self.has_tree = has_tree or (lambda _: True)
 
     def list(self) -> Iterator[tuple[str, Expired]]:
         """Yield the condemned and expired commits by id."""
-        for name, record in self.scan(_EXPIRED_PREFIX):
+        for name, record in self.scan():
             yield read_key(name, "expired commit"), record
 
     def check_readable(self, commit_id: str) -> None:
@@ -290,7 +294,7 @@ class ExpiredCommits(RecordStore[str, Expired]):
         """Remove the condemnation of a commit that a ref now names."""
         self.keep_found(commit_id, self.find(commit_id))
 
-    def keep_found(self, commit_id: str, stored: tuple[Expired, Predicate] | None) -> None:
+    def keep_found(self, commit_id: str, stored: Version[Expired] | None) -> None:
         """Keep the commit like `keep`. `stored` was read after a ref named the commit."""
         for _ in range(_ATTEMPTS):
             if stored is None:
@@ -302,10 +306,6 @@ class ExpiredCommits(RecordStore[str, Expired]):
                 return
             stored = self.find(commit_id)
         raise ThrottledError(f"commit {commit_id[:12]}: lost {_ATTEMPTS} races; try again")
-
-
-def _key(commit_id: str) -> bytes:
-    return _EXPIRED_PREFIX + commit_id.encode()
 
 
 def _gone(commit_id: str, record: Expired) -> ExpiredError:
@@ -323,37 +323,22 @@ def _gone(commit_id: str, record: Expired) -> ExpiredError:
     )
 
 
-def _encode(record: Expired) -> bytes:
-    return encode_json({"format": FORMAT, **asdict(record)})
-
-
-def _decode(raw: bytes) -> Expired:
-    what = "record of an expired commit"
-    return read_expired(Fields(decode_json(raw, what), what), gone=None)
-
-
-def read_expired(fields: Fields, *, gone: bool | None) -> Expired:
-    """Return a stored record, or raise CorruptionError. `gone` is for records without the field."""
-    at = unix_us(fields.moment("at"))
-    return Expired(fields.text("mark"), at, fields.flag("gone") if gone is None else gone)
+COMMIT = Schema(
+    Commit,
+    types={
+        "metarange": DIGEST,
+        "parents": array(DIGEST),
+        "generation": integer(least=1),
+        "tokens": array(NAME),
+    },
+    apart=("id", "by_other"),
+    added=("tokens",),
+)
 
 
 def encode_commit(commit: Commit) -> bytes:
-    """Return the commit record's JSON. The id is its key."""
-    spans = commit.spans
-    return encode_json(
-        {
-            "metarange": commit.metarange,
-            "parents": commit.parents,
-            "generation": commit.generation,
-            "message": commit.message,
-            "committer": commit.committer,
-            "created": unix_us(commit.created),
-            "metadata": dict(commit.metadata),
-            "tokens": commit.tokens,
-            "spans": None if spans is None else [[one.hex(), last.hex()] for one, last in spans],
-        }
-    )
+    """Return the commit record's JSON."""
+    return COMMIT.encode(commit)
 
 
 def decode_commit(identifier: str, raw: bytes) -> Commit:
@@ -361,24 +346,4 @@ def decode_commit(identifier: str, raw: bytes) -> Commit:
     what = f"commit {identifier}"
     if len(raw) > RECORD_BYTES:
         raise CorruptionError(f"{what} has a record of {len(raw)} bytes: at most {RECORD_BYTES}")
-    return read_commit(identifier, Fields(decode_json(raw, what), what))
-
-
-def read_commit(identifier: str, fields: Fields) -> Commit:
-    """Return the commit of a record's fields, or raise CorruptionError."""
-    spans = None
-    if fields.value("spans") is not None:
-        pairs = fields.rows("spans", ("first", "last"))
-        spans = tuple((span.binary("first"), span.binary("last")) for span in pairs)
-    return Commit(
-        id=identifier,
-        metarange=fields.digest("metarange"),
-        parents=fields.digests("parents"),
-        generation=fields.number("generation", least=1),
-        message=fields.text("message"),
-        committer=fields.text("committer"),
-        created=fields.moment("created"),
-        metadata=fields.pairs("metadata"),
-        tokens=fields.names("tokens", ()),
-        spans=spans,
-    )
+    return COMMIT.decode(raw, what, id=identifier)

@@ -9,18 +9,29 @@ A file is not trusted: the id of every commit is computed again from its fields 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from graveler.base.names import check_branch, check_repository, check_tag
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json
+from graveler.base.records import (
+    ANY,
+    DIGEST,
+    FLAG,
+    PLACE,
+    TEXT,
+    Schema,
+    decode_json,
+    encode_json,
+    mapping,
+    read_fields,
+)
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.model import Commit
-from graveler.refs.commits import Expired, encode_commit, id_of, read_commit, read_expired
+from graveler.refs.commits import COMMIT, EXPIRED, Expired, id_of
 from graveler.refs.refs import Refs
-from graveler.refs.settings import read_actions, read_gate_rules
+from graveler.refs.settings import FORBIDDEN, GATES
 
 _KIND = "graveler refs"
 _MARK = f'"kind":"{_KIND}"'.encode()
@@ -43,6 +54,9 @@ class Header:
     splitting: Mapping[str, Any]
     storage_id: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+_HEADER = Schema(Header, types={"storage": PLACE}, added=("storage_id", "settings"), stamped=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +142,9 @@ def reachable(refs: Refs, heads: Iterable[str]) -> dict[str, int]:
 
 
 def _lines(refs: Refs, contents: Contents) -> Iterator[dict[str, Any]]:
-    yield {"kind": _KIND, "format": FORMAT, **asdict(contents.header)}
+    yield {"kind": _KIND, **_HEADER.plain(contents.header)}
     for identifier in contents.generations:
-        fields = decode_json(encode_commit(refs.commits.get(identifier)), "commit")
+        fields = COMMIT.plain(refs.commits.get(identifier))
         del fields["tokens"]  # they belong to this key-value store
         yield {"commit": identifier, **fields}
     for identifier, record in contents.expired.items():
@@ -175,47 +189,40 @@ def _header(raw: bytes, what: str) -> Header:
     if _MARK not in raw:
         raise InvalidInputError(f"{what}: this is not a dump of refs")
     try:
-        fields = Fields(decode_json(raw, what, stamped=True), what)
-        splitting = fields.record("splitting")
-        settings = fields.record("settings") if "settings" in fields else Fields({}, what)
-        return Header(
-            repository=check_repository(fields.text("repository")),
-            storage=fields.place("storage"),
-            default_branch=check_branch(fields.text("default_branch")),
-            splitting={name: splitting.value(name) for name in splitting},
-            storage_id=fields.text("storage_id", ""),
-            settings={name: settings.value(name) for name in settings},
-        )
+        header = _HEADER.decode(raw, what)
     except CorruptionError as error:
         raise InvalidInputError(f"{what}: this is not a dump of refs ({error})") from error
+    check_repository(header.repository)
+    check_branch(header.default_branch)
+    return header
 
 
 def _take(contents: Contents, raw: bytes, what: str) -> None:
     """Check a line and keep its contents."""
-    fields = Fields(decode_json(raw, what), what)
-    if "metarange" in fields:
-        _take_commit(contents, _commit(fields, what), what)
-    elif "expired" in fields:
-        name = _known(contents, fields.text("expired"), what)
-        contents.expired[name] = read_expired(fields, gone=True)
-    elif "branch" in fields:
-        head = _known(contents, fields.text("head"), what)
-        contents.branches[_ref(fields, "branch", check_branch)] = (head, fields.flag("hidden"))
-    elif "tag" in fields:
-        head = _known(contents, fields.text("head"), what)
-        contents.tags[_ref(fields, "tag", check_tag)] = head
-    elif "gates" in fields:
-        contents.gates.update(read_gate_rules(fields.record("gates")))
+    line = mapping(ANY).read(decode_json(raw, what), what)
+    if "metarange" in line:
+        _take_commit(contents, _commit(line, what), what)
+    elif "expired" in line:
+        (name,) = read_fields(line, what, expired=TEXT)
+        expired = EXPIRED.read({**line, "gone": True}, what)
+        contents.expired[_known(contents, name, what)] = expired
+    elif "branch" in line:
+        name, head, hidden = read_fields(line, what, branch=TEXT, head=TEXT, hidden=FLAG)
+        contents.branches[_ref(name, check_branch, what)] = _known(contents, head, what), hidden
+    elif "tag" in line:
+        name, head = read_fields(line, what, tag=TEXT, head=TEXT)
+        contents.tags[_ref(name, check_tag, what)] = _known(contents, head, what)
+    elif "gates" in line:
+        contents.gates.update(*read_fields(line, what, gates=GATES))
     else:
-        rules = fields.record("protection")
-        contents.rules.update({pattern: read_actions(rules, pattern) for pattern in rules})
+        contents.rules.update(*read_fields(line, what, protection=FORBIDDEN))
 
 
-def _ref(fields: Fields, kind: str, check: Callable[[str], str]) -> str:
+def _ref(name: str, check: Callable[[str], str], what: str) -> str:
     try:
-        return check(fields.text(kind))
+        return check(name)
     except InvalidInputError as error:
-        raise CorruptionError(f"{fields.what} cannot be read: {error}") from error
+        raise CorruptionError(f"{what} cannot be read: {error}") from error
 
 
 def _known(contents: Contents, identifier: str, what: str) -> str:
@@ -224,10 +231,10 @@ def _known(contents: Contents, identifier: str, what: str) -> str:
     return identifier
 
 
-def _commit(fields: Fields, what: str) -> Commit:
+def _commit(line: Mapping[str, Any], what: str) -> Commit:
     """Return the commit of a line, or raise CorruptionError if it does not match its id."""
-    identifier = fields.digest("commit")
-    commit = read_commit(identifier, fields)
+    (identifier,) = read_fields(line, what, commit=DIGEST)
+    commit = COMMIT.read(line, what, id=identifier)
     computed = id_of(commit)
     if computed != identifier:
         raise CorruptionError(
@@ -261,6 +268,6 @@ def commits_in(path: Path) -> Iterator[Commit]:
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             what = f"{path}, line {number}"
-            fields = Fields(decode_json(raw, what), what)
-            if "metarange" in fields:
-                yield _commit(fields, what)
+            line = decode_json(raw, what)
+            if "metarange" in line:
+                yield _commit(line, what)

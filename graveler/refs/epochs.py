@@ -5,15 +5,14 @@ when it ends. An operation that names existing bytes reads the epoch before and 
 has not changed and no sweep is running, every later sweep sees the new name.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from graveler.base.clock import Clock, IdSource
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json
+from graveler.base.records import Schema, integer
 from graveler.kv.record_store import Place, RecordStore
 from graveler.kv.store import ABSENT, KVStore
 
 _KEY = b"epoch"
-_WHAT = "epoch of sweeps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +41,15 @@ class Epoch:
         return bool(self.mark)
 
 
+_EPOCH = Schema(Epoch, "epoch of sweeps", types={"number": integer(least=1)}, stamped=True)
+
+
 class Epochs:
     """The epoch of one repository."""
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
-        self._partition = f"gc:{uid}"
-        self._records: RecordStore[bytes, Epoch] = RecordStore(
-            kv, self._partition, key=bytes, encode=_encode, decode=_decode
+        self._records: RecordStore[Epoch] = RecordStore(
+            kv, f"gc:{uid}", encode=_EPOCH.encode, decode=_EPOCH.decode
         )
         self._clock = clock
         self._ids = ids
@@ -56,7 +57,7 @@ class Epochs:
     @property
     def place(self) -> Place:
         """The place of the epoch, to read it together with others."""
-        return Place(self._partition, _KEY, _decode)
+        return self._records.place(_KEY)
 
     def read(self) -> Epoch:
         """Return the current epoch."""
@@ -68,7 +69,9 @@ class Epochs:
         def change(now: Epoch | None) -> Epoch:
             return self._raised(now or Epoch(), Epoch(mark=mark, names=names, pages=pages))
 
-        return self._records.update(_KEY, change, what=_WHAT, clock=self._clock, ids=self._ids)
+        return self._records.update(
+            _KEY, change, what=_EPOCH.what, clock=self._clock, ids=self._ids
+        )
 
     def look_again(self, seen: Epoch) -> Epoch | None:
         """Raise the epoch so that the running sweep has to survey the repository again.
@@ -99,20 +102,3 @@ class Epochs:
 
     def _raised(self, now: Epoch, new: Epoch) -> Epoch:
         return replace(new, number=now.number + 1, nonce=self._ids.unique())
-
-
-def _encode(epoch: Epoch) -> bytes:
-    return encode_json({"format": FORMAT, **asdict(epoch)})
-
-
-def _decode(raw: bytes) -> Epoch:
-    fields = Fields(decode_json(raw, _WHAT, stamped=True), _WHAT)
-    spared = fields.value("spared")
-    return Epoch(
-        fields.number("number", least=1),
-        fields.text("mark"),
-        fields.text("names"),
-        fields.number("pages"),
-        None if spared is None else fields.number("spared"),
-        fields.text("nonce"),
-    )

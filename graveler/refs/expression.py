@@ -9,6 +9,7 @@ branch, ``@{N}`` is its commit N moves ago, and ``@{2013-01-01T05:00Z}`` its com
 
 import re
 from datetime import datetime
+from typing import Any
 
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.kv.record_store import Place, Version
@@ -67,7 +68,7 @@ def resolve_to_name(refs: Refs, expression: str) -> Commit:
 
 def resolve_beside(
     refs: Refs, expression: str, *places: Place
-) -> tuple[Commit, list[Version | None]]:
+) -> tuple[Commit, list[Version[Any] | None]]:
     """Return the commit of `resolve_to_name`, and the versions at the places.
 
     If the expression is the name of a branch, all are read at one moment in one round trip.

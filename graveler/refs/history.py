@@ -4,7 +4,9 @@ Generations order every walk. The generation of a commit is greater than those o
 independent of clocks. So a walk by decreasing generation reaches children before parents.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from heapq import heappop, heappush
 
 from graveler.model import Commit
@@ -13,8 +15,36 @@ from graveler.refs.commits import Commits
 Visit = Callable[[Commit], tuple[bool, Sequence[str]]]
 """Returns whether a commit is shown, and the ids of its parents to visit."""
 
+_RUN = "graveler.run"
 _LEFT, _RIGHT, _STALE = 1, 2, 4
 _BOTH = _LEFT | _RIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The commits that a log shows. A missing condition accepts all commits.
+
+    Attributes:
+        metadata: Pairs of the metadata. A commit has all of them.
+        run: Key of the run that made or published a commit.
+        until: The time before which a commit was made.
+    """
+
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
+    committer: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def covers(self, commit: Commit) -> bool:
+        """Return whether the log shows the commit."""
+        return (
+            self.metadata.items() <= commit.metadata.items()
+            and self.run in {"", commit.metadata.get(_RUN)}
+            and self.committer in {"", commit.committer}
+            and (self.since is None or self.since <= commit.created)
+            and (self.until is None or commit.created < self.until)
+        )
 
 
 def log(commits: Commits, start: str, *, first_parent: bool = False) -> Iterator[Commit]:

@@ -10,10 +10,9 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.kv.record_store import changed
+from graveler.kv.record_store import Version, changed
 from graveler.kv.store import Predicate
 from graveler.model import BranchRecord
-from graveler.refs.branches import Seen
 from graveler.refs.history import is_ancestor
 from graveler.refs.refs import Refs
 
@@ -37,9 +36,9 @@ def moved(
     *,
     action: str = "move",
     landed: Callable[[BranchRecord], bool] | None = None,
-    read: Callable[[], Seen] | None = None,
-    known: Seen | None = None,
-) -> Seen:
+    read: Callable[[], Version[BranchRecord]] | None = None,
+    known: Version[BranchRecord] | None = None,
+) -> Version[BranchRecord]:
     """Replace the branch record by ``change(record)`` in one atomic step.
 
     Args:
@@ -58,7 +57,7 @@ def moved(
     """
     present = read or (lambda: refs.branches.get_for_update(name))
 
-    def attempt(number: int) -> Seen | None:
+    def attempt(number: int) -> Version[BranchRecord] | None:
         seen, new = changed(None if number else known, present, change)
         if new is seen.record:
             return seen
@@ -118,7 +117,7 @@ def remove(
     mine: Callable[[BranchRecord], bool],
     *,
     must_exist: bool = False,
-    known: Seen | None = None,
+    known: Version[BranchRecord] | None = None,
 ) -> tuple[str, ...]:
     """Remove a branch. Its commits stay.
 
@@ -160,7 +159,7 @@ def remove(
     return retry(refs.clock, refs.ids, f"branch {name!r}", attempt)
 
 
-def _read_back(refs: Refs, name: str, unknown: OutcomeUnknownError) -> Seen:
+def _read_back(refs: Refs, name: str, unknown: OutcomeUnknownError) -> Version[BranchRecord]:
     """Return the branch after a lost reply. Without an answer, raise `unknown`."""
     try:
         return refs.branches.get_for_update(name)

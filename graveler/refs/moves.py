@@ -23,11 +23,26 @@ from dataclasses import dataclass, replace
 
 from graveler.base.clock import Clock, IdSource, unix_us
 from graveler.base.names import is_of_run
-from graveler.base.records import Fields, decode_json, encode_json, read_key
+from graveler.base.records import (
+    DIGEST,
+    FLAG,
+    MICROSECONDS,
+    TEXT,
+    FieldType,
+    array,
+    decode_json,
+    encode_json,
+    read_fields,
+    read_key,
+    row,
+)
 from graveler.config import default_committer
 from graveler.errors import CorruptionError
 from graveler.kv.store import KVStore
 from graveler.model import BranchRecord, Move
+
+MOVES: FieldType[tuple[Move, ...]] = array(row(MICROSECONDS, TEXT, DIGEST, TEXT, make=Move))
+"""The moves of a branch, oldest first."""
 
 DELETED = "delete"
 _KEPT = 8
@@ -235,14 +250,10 @@ def _decode_life(key: bytes, raw: bytes) -> Life:
     match = _LIFE.fullmatch(read_key(key, what))
     if match is None:
         raise CorruptionError(f"{what}: its key is not <branch>/<born>/{_LAST}<pages>.<moves>")
-    fields = Fields(decode_json(raw, what), what)
-    return Life(
-        born=match[1],
-        moves=fields.moves("moves"),
-        pages=int(match[2]),
-        hidden=fields.flag("hidden"),
-        run=fields.flag("run"),
+    moves, hidden, run = read_fields(
+        decode_json(raw, what), what, moves=MOVES, hidden=FLAG, run=FLAG
     )
+    return Life(born=match[1], moves=moves, pages=int(match[2]), hidden=hidden, run=run)
 
 
 def encode_moves(moves: Iterable[Move]) -> bytes:
@@ -253,4 +264,4 @@ def encode_moves(moves: Iterable[Move]) -> bytes:
 def decode_moves(raw: bytes) -> tuple[Move, ...]:
     """Return a page of the log of moves, or raise CorruptionError."""
     what = "page of moves"
-    return Fields({"moves": decode_json(raw, what)}, what).moves("moves")
+    return MOVES.read(decode_json(raw, what), what)

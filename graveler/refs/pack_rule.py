@@ -4,12 +4,11 @@ The rule has a number of badly cut ranges, and the branches that it covers. Publ
 the same round trip as the branch that they move.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from graveler.base.records import Fields
+from graveler.base.records import Schema
 from graveler.kv.record_store import Place, Version
 from graveler.refs.settings import Setting, Settings
 
@@ -38,15 +37,7 @@ class PackRule:
         return any(fnmatchcase(branch, pattern) for pattern in self.branches)
 
 
-def _encode(rule: PackRule) -> Mapping[str, Any]:
-    return {"after": rule.after, "branches": list(rule.branches)}
-
-
-def _read(fields: Fields) -> PackRule:
-    return PackRule(fields.number("after"), fields.texts("branches"))
-
-
-PACKING = Setting("packing", "rule of packing", default=PackRule(), encode=_encode, read=_read)
+PACKING = Setting("packing", "rule of packing", PackRule(), Schema(PackRule))
 
 
 class PackRules:
@@ -61,7 +52,7 @@ class PackRules:
         return self._settings.place(PACKING)
 
     @staticmethod
-    def read(found: Version | None) -> PackRule:
+    def read(found: Version[Any] | None) -> PackRule:
         """Return the rule that was read at `place`."""
         return PACKING.default if found is None else found.record
 

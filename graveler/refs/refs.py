@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 from graveler.base.clock import Clock, IdSource
 from graveler.base.names import check_tag
@@ -23,10 +23,10 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.kv.record_store import Place, Together, Version
+from graveler.kv.record_store import Place, SnapshotReader, Version
 from graveler.kv.store import ABSENT, KVStore, Predicate
 from graveler.model import BranchRecord
-from graveler.refs.branches import Branches, Seen, missing_branch
+from graveler.refs.branches import Branches, missing_branch
 from graveler.refs.commits import Commits, ExpiredCommits
 from graveler.refs.epochs import Epoch, Epochs
 from graveler.refs.moves import DELETED, Moves
@@ -151,18 +151,18 @@ class Look:
     predicate: Predicate
     rules: Rules | None
     epoch: Epoch | None
-    also: tuple[Version | None, ...] = ()
+    also: tuple[Version[Any] | None, ...] = ()
 
     @classmethod
-    def of(cls, branch: Version, rules: Version | None) -> Self:
+    def of(cls, branch: Version[Any], rules: Version[Any] | None) -> Self:
         """Return a look at a branch and its rules, which were read with other records."""
         found = PROTECTION.default if rules is None else rules.record
         return cls(branch.record, branch.predicate, found, None)
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> Version[BranchRecord]:
         """The record with its predicate."""
-        return Seen(self.record, self.predicate)
+        return Version(self.record, self.predicate)
 
 
 class Refs:
@@ -189,7 +189,7 @@ class Refs:
         self._left: dict[str, tuple[str, datetime]] = {}
         self.clock = clock
         self.ids = ids
-        self.together = Together(kv)
+        self.together = SnapshotReader(kv)
         self.moves = Moves(kv, uid, clock, ids)
         self.commits = Commits(kv, partition)
         self.expired = ExpiredCommits(
@@ -222,7 +222,7 @@ class Refs:
         version = found[0]
         if version is None:
             raise missing_branch(branch)
-        self.branches.remember(Seen(*version))
+        self.branches.remember(version)
         read_rules = next(others) if rules else None
         read_epoch = next(others) if epoch else None
         return Look(
@@ -233,13 +233,15 @@ class Refs:
             also=tuple(others),
         )
 
-    def name_and_read(self, *places: Place) -> tuple[Callable[[str], None], list[Version | None]]:
+    def name_and_read(
+        self, *places: Place
+    ) -> tuple[Callable[[str], None], list[Version[Any] | None]]:
         """Return a function for an older commit that a branch names, and a list for the places.
 
         The function reads the places and the condemnation of the commit at one moment. It fills the
         list, which is empty before.
         """
-        found: list[Version | None] = []
+        found: list[Version[Any] | None] = []
 
         def named(commit_id: str) -> None:
             condemned, *others = self.together.read(self.expired.place(commit_id), *places)

@@ -10,12 +10,23 @@ declared places of links.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from graveler.base.clock import Clock, IdSource
 from graveler.base.read_only import refuse_writes
-from graveler.base.records import Fields, decode_json, encode_json
+from graveler.base.records import (
+    FLAG,
+    TEXT,
+    FieldType,
+    Schema,
+    Unfit,
+    array,
+    decode_json,
+    encode_json,
+    integer,
+    load_fields,
+    mapping,
+)
 from graveler.errors import InvalidInputError, ProtectedBranchError
 from graveler.kv.record_store import Place, RecordStore, Version
 from graveler.kv.store import KVStore
@@ -31,15 +42,13 @@ class Setting(Generic[S]):
         name: The record's key is ``settings/<name>``.
         what: The name of the setting in error messages.
         default: The value if no record exists.
-        encode: Returns the record fields of a value, without the nonce.
-        read: Returns the value from the record fields.
+        stored: The type of the record, which also has a nonce.
     """
 
     name: str
     what: str
     default: S
-    encode: Callable[[S], Mapping[str, Any]]
-    read: Callable[[Fields], S]
+    stored: FieldType[S]
 
     @property
     def key(self) -> bytes:
@@ -48,7 +57,11 @@ class Setting(Generic[S]):
 
     def decode(self, raw: bytes) -> S:
         """Return the value of a stored record, or raise CorruptionError."""
-        return self.read(Fields(decode_json(raw, self.what), self.what))
+        return self.stored.read(decode_json(raw, self.what), self.what)
+
+    def encode(self, value: S) -> dict[str, Any]:
+        """Return the fields of a value's record, without the nonce."""
+        return dict(self.stored.to_json(value))
 
 
 class Settings:
@@ -80,11 +93,10 @@ class Settings:
             change: Returns the new value. It must be repeatable: a lost race runs it again.
         """
         refuse_writes(setting.what)
-        record: RecordStore[bytes, S] = RecordStore(
+        record: RecordStore[S] = RecordStore(
             self._kv,
             self._partition,
-            key=bytes,
-            encode=partial(self._encode, setting),
+            encode=lambda value: encode_json(setting.encode(value) | {"nonce": self._ids.unique()}),
             decode=setting.decode,
         )
         return record.update(
@@ -94,9 +106,6 @@ class Settings:
             clock=self._clock,
             ids=self._ids,
         )
-
-    def _encode(self, setting: Setting[S], value: S) -> bytes:
-        return encode_json({**setting.encode(value), "nonce": self._ids.unique()})
 
 
 ACTIONS = ("write", "commit", "merge", "revert", "reset", "delete")
@@ -183,12 +192,16 @@ def check_actions(actions: Iterable[str]) -> tuple[str, ...]:
     return tuple(action for action in ACTIONS if action in given)
 
 
-def read_actions(rules: Fields, pattern: str) -> tuple[str, ...]:
-    """Return the actions that stored rules forbid on a pattern, or raise CorruptionError."""
+def _load_actions(value: Any) -> tuple[str, ...]:
     try:
-        return check_actions(rules.texts(pattern))
+        return check_actions(array(TEXT).load(value))
     except InvalidInputError:
-        raise rules.wrong(pattern, f"some of {ACTIONS}") from None
+        raise Unfit(value, f"some of {ACTIONS}") from None
+
+
+_ACTIONS = FieldType(_load_actions)
+FORBIDDEN = mapping(_ACTIONS)
+"""How forbidden actions by pattern are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,77 +236,66 @@ class Rules:
         return any(fnmatchcase(branch, pattern) for pattern in self.judged)
 
 
-def _encode(stored: Rules) -> dict[str, Any]:
-    value: dict[str, Any] = {"patterns": sorted(stored.forbidden)}
-    if stored.judged:
-        value["judged"] = sorted(stored.judged)
-    other = {pattern: what for pattern, what in stored.forbidden.items() if what != USUAL}
-    if other:
-        value["actions"] = other
-    return value
+@dataclass(frozen=True, slots=True)
+class _Protection:
+    """The record of the rules. `actions` has the patterns that do not forbid the usual ones."""
+
+    patterns: tuple[str, ...]
+    judged: tuple[str, ...] = ()
+    actions: Mapping[str, Annotated[tuple[str, ...], _ACTIONS]] = field(default_factory=dict)
 
 
-def _read(fields: Fields) -> Rules:
-    other = fields.record("actions") if "actions" in fields else Fields({}, fields.what)
-    forbidden = {
-        pattern: read_actions(other, pattern) if pattern in other else USUAL
-        for pattern in sorted(fields.texts("patterns"))
-    }
-    return Rules(forbidden, frozenset(fields.texts("judged", ())))
+_PROTECTION = Schema(_Protection, sparse=("judged", "actions"))
 
 
-PROTECTION = Setting("protection", "protection rules", default=Rules(), encode=_encode, read=_read)
+def _load(value: Any) -> Rules:
+    stored = _PROTECTION.load(value)
+    forbidden = {each: stored.actions.get(each, USUAL) for each in sorted(stored.patterns)}
+    return Rules(forbidden, frozenset(stored.judged))
+
+
+def _plain(rules: Rules) -> dict[str, Any]:
+    other = {pattern: what for pattern, what in rules.forbidden.items() if what != USUAL}
+    stored = _Protection(tuple(sorted(rules.forbidden)), tuple(sorted(rules.judged)), other)
+    return _PROTECTION.plain(stored)
+
+
+PROTECTION = Setting("protection", "protection rules", Rules(), FieldType(_load, _plain))
 
 
 GateRules = Mapping[str, list[dict[str, Any]]]
 """Gates by branch pattern. Each gate is the JSON object that `graveler.gates` encodes."""
 
 
-def read_gate_rules(stored: Fields) -> GateRules:
-    """Return stored rules sorted by pattern, or raise CorruptionError."""
-    rules: dict[str, list[dict[str, Any]]] = {}
-    for pattern in sorted(stored):
-        for gate in stored.records(pattern):
-            gate.text("check")
-        rules[pattern] = list(stored.array(pattern))
-    return rules
+def _load_gate(value: Any) -> Any:
+    load_fields(value, check=TEXT)
+    return value
 
 
-REQUIRED_GATES: Setting[GateRules] = Setting(
-    "gates",
-    "required gates",
-    default={},
-    encode=lambda rules: {"patterns": dict(rules)},
-    read=lambda fields: read_gate_rules(fields.record("patterns")),
+def _load_gates(value: Any) -> GateRules:
+    rules = mapping(array(FieldType(_load_gate))).load(value)
+    return {pattern: list(rules[pattern]) for pattern in sorted(rules)}
+
+
+def _alone(name: str, item: FieldType[S]) -> FieldType[S]:
+    """Return the type of a record with one field."""
+    return FieldType(
+        lambda value: load_fields(value, **{name: item})[0],
+        lambda value: {name: item.to_json(value)},
+    )
+
+
+GATES: FieldType[GateRules] = FieldType(_load_gates, dict)
+"""How required gates by pattern are stored. They are loaded sorted by pattern."""
+REQUIRED_GATES = Setting("gates", "required gates", {}, _alone("patterns", GATES))
+LINK_PLACES: Setting[tuple[str, ...]] = Setting(
+    "links", "declared places of links", (), _alone("places", array(TEXT))
 )
-LINK_PLACES: Setting[list[str]] = Setting(
-    "links",
-    "declared places of links",
-    default=[],
-    encode=lambda places: {"places": places},
-    read=lambda fields: sorted(fields.texts("places")),
+LINK_CHANGES = Setting(
+    "link-changes", "accepted changes of linked files", {}, _alone("accepted", mapping(integer()))
 )
-
-
-UNSOUND = Setting(
-    "unsound",
-    "result of the last check",
-    default=False,
-    encode=lambda unsound: {"unsound": unsound},
-    read=lambda fields: fields.flag("unsound"),
-)
+UNSOUND = Setting("unsound", "result of the last check", False, _alone("unsound", FLAG))
 """Whether trees were found incomplete, and no complete check since then found the rest sound."""
-
-
-LINK_CHANGES: Setting[Mapping[str, int]] = Setting(
-    "link-changes",
-    "accepted changes of linked files",
-    default={},
-    encode=lambda accepted: {"accepted": dict(accepted)},
-    read=lambda fields: {
-        place: fields.record("accepted").number(place) for place in fields.mapping("accepted")
-    },
-)
 
 
 class Requirements:
@@ -309,7 +311,7 @@ class Requirements:
         return self._settings.place(REQUIRED_GATES)
 
     @staticmethod
-    def read(found: Version | None) -> GateRules:
+    def read(found: Version[Any] | None) -> GateRules:
         """Return the rules that were read at `place`."""
         return REQUIRED_GATES.default if found is None else found.record
 
@@ -336,11 +338,12 @@ class LinkPlaces:
 
     def list(self) -> list[str]:
         """Return the places, sorted."""
-        return self._settings.get(LINK_PLACES)
+        places = self._settings.get(LINK_PLACES)
+        return sorted(places)
 
     def add(self, place: str) -> None:
         """Declare a place. Declaring it again is not an error."""
-        self._settings.change(LINK_PLACES, lambda places: sorted({*places, place}))
+        self._settings.change(LINK_PLACES, lambda places: tuple(sorted({*places, place})))
 
     def accepted(self) -> Mapping[str, int]:
         """Return the time up to which changes are accepted, in µs since 1970, by file or folder."""
@@ -357,4 +360,4 @@ class LinkPlaces:
 
     def remove(self, place: str) -> None:
         """Remove a declared place. A missing place is not an error."""
-        self._settings.change(LINK_PLACES, lambda places: sorted({*places} - {place}))
+        self._settings.change(LINK_PLACES, lambda places: tuple(sorted({*places} - {place})))

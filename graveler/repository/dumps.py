@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graveler.base.background import batches
-from graveler.base.records import Fields
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -27,7 +26,7 @@ from graveler.refs.dump import Contents, Header, RefSet, commits_in, read_dump, 
 from graveler.refs.mover import move
 from graveler.refs.refs import Refs
 from graveler.refs.settings import Setting
-from graveler.repository.branches import first_base
+from graveler.repository.positions import first_base
 from graveler.repository.wholeness import Wholeness, check_commits, record_missing
 
 _RESTORE = "restore"
@@ -114,9 +113,11 @@ def restore(
         known = dict(stores.refs.expired.list())
         found = check_storage(stores.ranges, path, contents, known=known, missing=missing)
     what = f"settings in {path}"
-    dumped = Fields(dict(contents.header.settings), what)
+    dumped = contents.header.settings
     values = [
-        (each, each.read(dumped.record(each.name))) for each in settings if each.name in dumped
+        (each, each.stored.read(dumped[each.name], f"{what}, {each.name},"))
+        for each in settings
+        if each.name in dumped
     ]
     record_missing(stores, found)
     for setting, value in values:

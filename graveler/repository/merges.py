@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from graveler.base.arguments import BranchLike, RefLike, branch_text, commit_texts, ref_text
 from graveler.base.names import check_caller_pairs
@@ -11,7 +12,6 @@ from graveler.committed.claims import claimed, claims_of
 from graveler.committed.diff import diff, same_content
 from graveler.committed.lookup import find_many
 from graveler.committed.merge import SHOWN, Earlier, Merged, RawConflict, merge
-from graveler.committed.merge_slices import Tasks
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.units import names_unit
 from graveler.errors import ConflictError, InvalidInputError, MergeConflictError
@@ -27,7 +27,13 @@ from graveler.refs.refs import Look
 from graveler.refs.settings import PROTECTION
 from graveler.repository.origins import refuse_unpublished
 from graveler.repository.reconciliation import Reconciliation, Trees, trees_of
-from graveler.repository.strategies import Settlement, Strategy, conflict_of, settling
+from graveler.repository.strategies import (
+    Settlement,
+    Strategy,
+    check_strategy,
+    conflict_of,
+    settling,
+)
 
 _SHOWN = 5
 _MERGED = "merged"
@@ -49,22 +55,47 @@ class MergeResult:
     already: bool
 
 
-def merge_spec(
+class MergeTerms(TypedDict, total=False):
+    """The keyword arguments of a merge.
+
+    Attributes:
+        message: Message of the merge commit.
+        metadata: Metadata of the merge commit.
+        strategy: What to do if both sides changed a path. ``source-wins`` and ``dest-wins`` use that
+            side, even if it deleted the path. A function gets each `Conflict` and returns one of
+            these words, ``delete``, an entry of the path, or None to leave the conflict. A mapping
+            has one of these for each pattern of paths, as in
+            ``{"tables/**": "source-wins", "config.json": merged}``. The first pattern that matches
+            applies. ``conflict`` leaves the conflicts that its pattern matches.
+        committer: Name of the committer.
+    """
+
+    message: str | None
+    metadata: Mapping[str, str] | None
+    strategy: Strategy | None
+    committer: str
+
+
+def merge_order(
     stores: Stores,
     source: str | Commit | RefLike,
     into: str | BranchLike,
-    message: str | None,
-    metadata: Mapping[str, str] | None,
-    committer: str,
-) -> tuple[str, str, CommitSpec]:
-    """Return the source, the branch and the spec of a merge from a caller's arguments."""
+    *,
+    message: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    strategy: Strategy | None = None,
+    committer: str = "",
+) -> tuple[str, str, CommitSpec, Strategy | None]:
+    """Return the source, the branch, the spec and the strategy of a merge from a caller's arguments."""
+    check_strategy(strategy)
     source = ref_text(source, "source", within=stores)
     into = branch_text(into, "into", within=stores)
     if source == into:
         raise InvalidInputError(f"source={source!r}, into={into!r}: give two different branches")
     commit_texts(message, committer)
     words = message or f"merge {source} into {into}"
-    return source, into, CommitSpec(words, check_caller_pairs("merge", metadata), committer)
+    pairs = check_caller_pairs("merge", metadata)
+    return source, into, CommitSpec(words, pairs, committer), strategy
 
 
 def merge_trees(
@@ -77,7 +108,6 @@ def merge_trees(
     what: str,
     earlier: Earlier | None = None,
     lines: tuple[Commit | None, Commit | None] = (None, None),
-    tasks: Tasks | None = None,
 ) -> Merged:
     """Return the result of a merge of trees.
 
@@ -87,7 +117,6 @@ def merge_trees(
         earlier: The result of the same merge before the destination moved.
         lines: The heads of the source and of the destination. The error names the last commit on
             each line that changed a conflicting path. None: not for this side.
-        tasks: Tasks that merge slices. None: this process merges.
     """
     settled = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
     merged = merge(
@@ -100,7 +129,6 @@ def merge_trees(
         resolve=settled.resolve,
         whole=settled.whole,
         earlier=earlier,
-        tasks=tasks,
     )
     if merged.conflict_count:
         conflicts = describe(stores, merged.conflicts, source=lines[0], dest=lines[1])
@@ -124,7 +152,6 @@ def build_merge(
     spec: CommitSpec,
     strategy: Settlement | str | None,
     earlier: Commit | None = None,
-    tasks: Tasks | None = None,
 ) -> Commit | None:
     """Return the stored commit that merges `source` into `dest`, or None if `dest` contains it.
 
@@ -145,7 +172,6 @@ def build_merge(
         what=spec.message,
         earlier=_still_good(stores, earlier, source, bases),
         lines=(source, dest),
-        tasks=tasks,
     )
     if merged.whole:
         names = b" ".join(merged.whole[:_SHOWN]).decode("utf-8", "backslashreplace")
@@ -225,9 +251,7 @@ def merge_into(
     expression: str,
     into: str,
     spec: CommitSpec,
-    *,
-    strategy: Strategy | None,
-    tasks: Tasks | None = None,
+    strategy: Strategy | None = None,
 ) -> MergeResult:
     """Merge the commit of an expression into a branch. A lost race repeats it with the new head.
 
@@ -249,7 +273,6 @@ def merge_into(
             spec=spec,
             strategy=settled,
             earlier=made,
-            tasks=tasks,
         )
         return None if made is None else tip.at(made)
 

@@ -12,6 +12,7 @@ from graveler.publishing.landing import CommitSpec, look
 from graveler.publishing.panel import Panel
 from graveler.reads.changes import change_of
 from graveler.reads.stores import Stores
+from graveler.refs.expression import resolve_to_name
 from graveler.repository.merges import build_merge, describe, merge_start
 from graveler.repository.origins import refuse_unpublished
 from graveler.repository.strategies import Strategy, conflict_of, settling
@@ -72,9 +73,10 @@ class MergePreview:
 
 
 def preview_merge(
-    stores: Stores, source: Commit, into: str, spec: CommitSpec, *, strategy: Strategy | None
+    stores: Stores, expression: str, into: str, spec: CommitSpec, strategy: Strategy | None
 ) -> MergePreview:
-    """Return the preview of merging a commit into a branch. No gate runs; see `MergePreview.judge`."""
+    """Return the preview of a merge into a branch. No gate runs; see `MergePreview.judge`."""
+    source = resolve_to_name(stores.refs, expression)
     dest = look(stores, into).head
     stores.refs.protection.check(into, "merge")
     refuse_unpublished(stores, source, dest)
@@ -100,7 +102,7 @@ def preview_merge(
         with settling(stores, strategy, source.id, into) as settled:
             made = build_merge(stores, source=source, dest=dest, spec=spec, strategy=settled)
             candidate = Candidate(stores, made or dest, target=dest, into=into, action="merge")
-            return panel.judge(candidate)
+            return panel.verdicts(candidate)
 
     tally: Counter[ChangeKind] = Counter()
     conflicts: list[RawConflict] = []

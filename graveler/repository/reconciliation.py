@@ -42,8 +42,8 @@ from graveler.model import Commit
 from graveler.objects.address import is_own
 from graveler.publishing.landing import merge_claims
 from graveler.reads.stores import Stores
-from graveler.repository.borrowed import Hold, rows_of
 from graveler.repository.strategies import Settlement
+from graveler.repository.writes.borrowed import Hold, rows_of
 from graveler.values import Replacement, decode_entry, record_id
 
 _Value = bytes | Literal[Unresolved.CONFLICT] | None

@@ -4,16 +4,21 @@ Both are three-way merges into the branch's head. A revert takes the commit as b
 as source. A cherry-pick takes the parent as base and the commit as source.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import TypedDict
 
+from graveler.base import arguments as args
+from graveler.base.arguments import BranchLike, RefLike
+from graveler.base.names import check_caller_pairs
 from graveler.committed.diff import same_records
 from graveler.errors import InvalidInputError, NoChangesError, SchemaChangedError
 from graveler.model import REVERT, BranchRecord, Commit
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit
 from graveler.publishing.tables import check_picked, noted
 from graveler.reads.stores import Stores
+from graveler.refs.expression import resolve_to_name
 from graveler.refs.history import is_ancestor, log
 from graveler.repository.merges import merge_trees, reconciled
 from graveler.repository.origins import (
@@ -23,7 +28,7 @@ from graveler.repository.origins import (
     removed_by,
 )
 from graveler.repository.reconciliation import Reconciliation, trees_of
-from graveler.repository.strategies import Strategy, settling
+from graveler.repository.strategies import Strategy, check_strategy, settling
 
 PUBLISHED = "graveler.published"
 """Metadata of a commit by which a run was published."""
@@ -52,6 +57,53 @@ class Pick:
     strategy: Strategy | None = None
     allow_empty: bool = False
     accepts: Callable[[Commit], None] = lambda _: None
+
+
+class PickTerms(TypedDict, total=False):
+    """The keyword arguments of a revert and of a cherry-pick.
+
+    Attributes:
+        parent: For a merge, the parent to compare with; 1 is the branch merged into. A revert needs it
+            neither for a published run nor for a merge into its branch.
+        message: Message of the new commit; by default that of the picked commit, or one that names
+            the reverted commit.
+        metadata: Metadata of the new commit; a cherry-pick adds it to that of the picked commit.
+        strategy: For paths that conflict: ``source-wins`` applies the changes, ``dest-wins`` keeps
+            what the branch has.
+        committer: Name of the committer.
+        allow_empty: Commit even if nothing changes.
+    """
+
+    parent: int | None
+    message: str | None
+    metadata: Mapping[str, str] | None
+    strategy: Strategy | None
+    committer: str
+    allow_empty: bool
+
+
+def pick_order(
+    stores: Stores,
+    action: str,
+    commit: str | Commit | RefLike,
+    branch: str | BranchLike,
+    *,
+    parent: int | None = None,
+    message: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    strategy: Strategy | None = None,
+    committer: str = "",
+    allow_empty: bool = False,
+) -> tuple[str, Pick, CommitSpec]:
+    """Return the branch, the pick and the spec of a revert or cherry-pick from a caller's arguments."""
+    named = args.ref_text(commit, "commit", within=stores)
+    name = args.branch_text(branch, "on" if action == "revert" else "onto", within=stores)
+    args.optional(args.count, parent, "parent", least=1), args.flag(allow_empty, "allow_empty")
+    args.commit_texts(message, committer)
+    check_strategy(strategy)
+    spec = CommitSpec(message or "", check_caller_pairs(action, metadata), committer)
+    target = resolve_to_name(stores.refs, named)
+    return name, Pick(target, parent, strategy, allow_empty), spec
 
 
 def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
@@ -96,13 +148,13 @@ def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
     Args:
         on: The branch on which the commit is reverted, or "" for a cherry-pick.
     """
-    commit, number, count = pick.commit, pick.parent, len(pick.commit.parents)
-    if number is None and count > 1 and _is_parent_clear(stores, commit, on):
+    commit, number, most = pick.commit, pick.parent, len(pick.commit.parents)
+    if number is None and most > 1 and _is_parent_clear(stores, commit, on):
         number = 1
     what = f"{action} of {commit.id[:12]}"
-    if not count:
+    if not most:
         raise InvalidInputError(f"{what}: it is a first commit and has no parent to compare with")
-    if number is None and count > 1:
+    if number is None and most > 1:
         parents = ", ".join(
             f"{at} is {identifier[:12]}" for at, identifier in enumerate(commit.parents, 1)
         )
@@ -110,8 +162,8 @@ def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
             f"{what}: it is a merge, say which parent its changes are counted from: parent=1, on the "
             f"command line --parent 1 ({parents}; 1 is the branch that was merged into)"
         )
-    if number is not None and not 1 <= number <= count:
-        raise InvalidInputError(f"{what}: parent {number}: it has {count}, counted from 1")
+    if number is not None and not 1 <= number <= most:
+        raise InvalidInputError(f"{what}: parent {number}: it has {most}, counted from 1")
     parent = stores.refs.commits.get(commit.parents[(number or 1) - 1])
     stores.refs.expired.check_nameable(parent.id)
     return parent

@@ -20,9 +20,9 @@ from graveler.model import Conflict, Entry
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, View, literal_in
 from graveler.refs.expression import resolve
-from graveler.repository.borrowed import Row, holding, rows_of
-from graveler.repository.links import linked
 from graveler.repository.origins import refuse_origin
+from graveler.repository.writes.borrowed import Row, holding, rows_of
+from graveler.repository.writes.links import linked
 from graveler.values import decode_entry, staged_value
 
 Resolver = Callable[[Conflict], Entry | str | None]
@@ -121,30 +121,6 @@ def settling(
     else:
         with holding(stores) as hold:
             yield _Settler(strategy, linking(hold.keep)).settlement
-
-
-def settled_apart(strategy: Strategy | None) -> Settlement:
-    """Return a strategy that `check_strategy` accepts, for a process without a key-value store.
-
-    A resolver may return a side, or the entry of a side. Another entry is refused, because nothing
-    keeps its bytes from garbage collection before the merge lands.
-    """
-
-    def refuse(entry: Entry) -> bytes | None:
-        raise InvalidInputError(
-            f"the resolver returned an entry of neither side for {entry.path!r}, and a task cannot keep its "
-            "bytes from garbage collection: return the entry of a side, or merge with method='process'"
-        )
-
-    if strategy is None or isinstance(strategy, str):
-        return Settlement(strategy)
-    return _Settler(strategy, refuse).settlement
-
-
-def asks(strategy: Strategy | None) -> bool:
-    """Return whether a strategy has a resolver."""
-    rules = strategy.values() if isinstance(strategy, Mapping) else (strategy,)
-    return any(map(callable, rules))
 
 
 class _Settler:

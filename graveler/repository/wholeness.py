@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from graveler.base.background import batches
 from graveler.base.clock import unix_us
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.references import addresses_of, own_addresses, ranges_of
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.kv.store import ABSENT
@@ -23,7 +23,7 @@ from graveler.refs.commits import MISSING, Expired
 from graveler.refs.dump import heads_of, reachable
 from graveler.refs.mover import move
 from graveler.refs.settings import UNSOUND
-from graveler.repository.links import look_up
+from graveler.repository.writes.links import look_up
 from graveler.values import UNKNOWN, stage_value, staged_value
 
 T = TypeVar("T")

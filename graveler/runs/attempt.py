@@ -13,16 +13,15 @@ from graveler.base.arguments import PathText, RefLike, optional, pairs, prefix_t
 from graveler.base.forks import watch
 from graveler.errors import FencedError, GravelerError
 from graveler.frames.library import Mode
+from graveler.frames.spark.session import running
 from graveler.model import Commit, Entry
-from graveler.reads.stores import Stores
-from graveler.reads.view import Observed, Ref, View
+from graveler.reads.view import Observed, Ref, View, observed, read_from
 from graveler.refs.expression import resolve_to_read
 from graveler.repository.branch import Branch
-from graveler.repository.writes import StagedWrites
+from graveler.repository.writes.staged import StagedWrites
 from graveler.runs import lifecycle
 from graveler.runs.record import Input, RunHandle, RunRecord, folded
 from graveler.runs.records import RunRecords
-from graveler.spark.session import running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,8 +55,9 @@ class Reads:
             if len(self._reads) > _UNFOLDED:
                 self._reads = set(folded(self._reads))
 
-    def note_all(self, commit: str, places: Iterable[str], *, files: bool) -> None:
-        """Record that the files below each place were read, or each file, by its folder."""
+    def observe(self, view: Observed, places: Iterable[str], files: bool, at: str) -> None:
+        """Record what a view reads, files by their folders."""
+        commit = at or read_from(view)
         for place in places:
             folder, slash, _ = place.rpartition("/") if files else (place, "", "")
             self.note(commit, folder + slash or place)
@@ -152,31 +152,34 @@ class Attempt:
                 thread.join(_PATIENCE_S)  # the store may hang
 
 
-class RunView(Observed, Ref):
-    """A commit as a run reads it: every read is recorded as an input of the run."""
+class ObservedRef(Observed, Ref):
+    """A commit whose reads are observed."""
 
-    def __init__(self, repository: Stores, commit: Commit, reads: Reads, *, name: str = "") -> None:
-        super().__init__(repository, commit, name=name)
-        self._reads = reads
-
-    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
-        """Record inputs of the run."""
-        self._reads.note_all(at or self.commit.id, places, files=files)
+    @property
+    def _read_from(self) -> str:
+        """Id of the commit."""
+        return self.commit.id
 
 
-class SourceBranch(Observed, Branch):
-    """Another branch as a step reads it: reads are recorded as inputs of the run, from its head."""
+class ObservedBranch(Observed, Branch):
+    """A branch whose reads are observed."""
 
-    def __init__(self, repository: Stores, name: str, reads: Reads) -> None:
-        super().__init__(repository, name)
-        self._reads = reads
+    @property
+    def _read_from(self) -> str:
+        """Id of the head."""
+        return self.head.id
 
-    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
-        """Record inputs of the run."""
-        self._reads.note_all(at or self.head.id, places, files=files)
+    @property
+    def _unrecorded(self) -> Branch:
+        """The branch without its observer."""
+        return Branch(self.repository, self._name)
+
+    def _view_of(self, ref: str) -> View:
+        """Return the commit that a ref expression names, whose reads are observed."""
+        return observed(ObservedRef, super()._view_of(ref), self._observer)
 
 
-class RunBranch(Observed, Branch):
+class RunBranch(ObservedBranch):
     """A branch of an attempt: its work renews the lease, and its reads are recorded.
 
     A read is recorded as an input from the commit of the target that the branch was forked from.
@@ -186,6 +189,12 @@ class RunBranch(Observed, Branch):
         super().__init__(attempt.stores, name, fence=fence)
         self._attempt = attempt
         self._reads = Reads()
+        self._observer = self._reads.observe
+
+    @property
+    def _read_from(self) -> str:
+        """Id of the commit from which the run was forked."""
+        return self._attempt.known.base
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -196,19 +205,6 @@ class RunBranch(Observed, Branch):
     def _writes(self) -> StagedWrites:
         self._attempt.work()
         return super()._writes
-
-    def _view_of(self, ref: str) -> View:
-        """Return the commit that a ref expression names, whose reads are inputs of the run."""
-        return self.view(ref)
-
-    @property
-    def _unrecorded(self) -> Branch:
-        """The branch without recording: its reads are not inputs of the run."""
-        return Branch(self.repository, self._name)
-
-    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
-        """Record inputs of the run."""
-        self._reads.note_all(at or self._attempt.known.base, places, files=files)
 
     @cached_property
     def spark(self) -> "SparkSession":
@@ -336,18 +332,17 @@ class RunBranch(Observed, Branch):
         """
         return self._attempt.renewing(self._reads, until)
 
-    def view(self, ref: str | Commit | RefLike | None = None) -> RunView:
+    def view(self, ref: str | Commit | RefLike | None = None) -> ObservedRef:
         """Return a read-only view, whose reads are recorded as inputs of the run.
 
         Args:
             ref: A ref expression; by default the commit of the target that the run was forked from.
         """
         name: str | None = optional(ref_text, ref, "ref", within=self.repository)
-        stores = self.repository
-        base = self._attempt.known.base
-        refs = stores.refs
-        commit = refs.commits.get(base) if name is None else resolve_to_read(refs, name)
-        return RunView(stores, commit, self._reads, name=name or self._attempt.known.into)
+        refs = self.repository.refs
+        commit = refs.commits.get(self._read_from) if name is None else resolve_to_read(refs, name)
+        view = Ref(self.repository, commit, name=name or self._attempt.known.into)
+        return observed(ObservedRef, view, self._observer)
 
     def reads(self, prefix: PathText = "", ref: str | Commit | RefLike | None = None) -> Input:
         """Record that the run reads the files below a prefix, by any means.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from graveler.errors import (
     AlreadyExistsError,
@@ -13,11 +14,11 @@ from graveler.errors import (
 from graveler.kv.record_store import ABSENT_VERSION, Version
 from graveler.model import BranchRecord, Change, Commit
 from graveler.reads.stores import Stores
-from graveler.reads.view import uncommitted, uncommitted_in
-from graveler.refs.branches import Seen, check_fence, missing_branch, owned
+from graveler.reads.versions import uncommitted, uncommitted_in
+from graveler.refs.branches import check_fence, owned
 from graveler.refs.history import is_ancestor
 from graveler.refs.mover import move, moved, remove
-from graveler.repository import unfinished
+from graveler.repository.writes import unfinished
 from graveler.runs.record import RunHandle, RunRecord
 
 _PARKED = "parked:"
@@ -32,7 +33,7 @@ def take_branch(
     stores: Stores,
     record: RunRecord,
     *,
-    known: Version | None = None,
+    known: Version[Any] | None = None,
     named: Callable[[str], None] | None = None,
 ) -> None:
     """Take the run's branch for this attempt: create it, or take it over by one compare-and-set.
@@ -66,29 +67,46 @@ def take_branch(
         resumes = branch.attempt >= record.forked and _is_of_this_round(stores, head, record)
         return replace(fresh, commit_id=head.id) if resumes else fresh
 
+    def made() -> BranchRecord:
+        if not record.resumed:
+            return replace(fresh, born=record.born)
+        # a branch that was deleted and is made again has another birth
+        return replace(fresh, commit_id=_last_known(stores, record), born=record.fence)
+
+    missing = known is ABSENT_VERSION
+    seen = None if missing else known
+    create_or_replace(stores, fresh, made, change, named=named, missing=missing, known=seen)
+
+
+def create_or_replace(
+    stores: Stores,
+    mine: BranchRecord,
+    made: Callable[[], BranchRecord],
+    change: Callable[[BranchRecord], BranchRecord],
+    *,
+    named: Callable[[str], None] | None,
+    missing: bool,
+    known: Version[BranchRecord] | None = None,
+) -> None:
+    """Create a branch, or replace its record, until one of the two succeeds.
+
+    Args:
+        mine: The name and the fence of the new record.
+        made: Returns the record of a branch that does not exist.
+        change: Returns the record that replaces another one.
+        missing: Whether the branch probably does not exist.
+    """
     while True:
-        missing = known is ABSENT_VERSION
-        seen = None if known is None or missing else Seen(*known)
-        known = None
         try:
             if missing:
-                raise missing_branch(record.branch)
-            replace_branch(
-                stores,
-                record.branch,
-                change,
-                landed=lambda now: now.fence == record.fence,
-                known=seen,
-            )
-        except RefNotFoundError:
-            head = _last_known(stores, record) if record.resumed else record.base
-            # a branch that was deleted and is made again has another birth
-            born = record.fence if record.resumed else record.born
-            try:
-                stores.refs.branches.create(replace(fresh, commit_id=head, born=born), named=named)
-            except AlreadyExistsError:
-                continue  # another process made it between the read and the write: take it over
-        return
+                stores.refs.branches.create(made(), named=named)
+            else:
+                landed = lambda now: now.fence == mine.fence  # noqa: E731
+                replace_branch(stores, mine.name, change, landed=landed, known=known)
+        except (AlreadyExistsError, RefNotFoundError) as error:
+            missing, known = isinstance(error, RefNotFoundError), None
+        else:
+            return
 
 
 def replace_branch(
@@ -97,7 +115,7 @@ def replace_branch(
     change: Callable[[BranchRecord], BranchRecord],
     *,
     landed: Callable[[BranchRecord], bool],
-    known: Seen | None = None,
+    known: Version[BranchRecord] | None = None,
 ) -> BranchRecord:
     """Replace the record of a branch and return it; a new staging token drops the staged writes.
 
@@ -162,39 +180,26 @@ def _is_of_this_round(stores: Stores, commit: Commit, record: RunRecord) -> bool
     )
 
 
-def run_head(stores: Stores, run: RunHandle, *, publishing: bool = False) -> Commit:
-    """Return the head of the run's branch.
-
-    Args:
-        publishing: Whether the branch may be frozen, and uncommitted writes are refused.
-    """
-    branch = _of_run(run, stores.refs.branches.find(run.branch))
-    if not publishing or branch.fence != frozen(run.fence):
-        check_fence(branch, run.fence)
-    if publishing:
-        _check_committed(stores, run)
-    return stores.refs.commits.get(branch.commit_id)
-
-
-def head_of(stores: Stores, run: RunHandle, found: Version | None) -> Commit:
-    """Return the head of the run's branch as it was read with other records."""
-    branch = _of_run(run, None if found is None else found.record)
-    check_fence(branch, run.fence)
-    return stores.refs.commits.get(branch.commit_id)
-
-
-def _of_run(run: RunHandle, branch: BranchRecord | None) -> BranchRecord:
+def head_of(stores: Stores, run: RunHandle, branch: BranchRecord | None) -> Commit:
+    """Return the head of the run's branch, as it was read."""
     if branch is None:
         raise FencedError(
             f"run {run.key!r}: its branch is gone, the run is over: it was published or given up; "
             "what is to be written after that needs a run of its own"
         )
-    return branch
+    check_fence(branch, run.fence)
+    return stores.refs.commits.get(branch.commit_id)
 
 
-def _check_committed(stores: Stores, run: RunHandle) -> None:
+def committed_head(stores: Stores, run: RunHandle) -> Commit:
+    """Return the head of the run's branch, which may be frozen; uncommitted writes are refused."""
+    branch = stores.refs.branches.find(run.branch)
+    if branch is not None and branch.fence == frozen(run.fence):
+        branch = replace(branch, fence=run.fence)
+    head = head_of(stores, run, branch)
     unfinished.check(stores, run.branch, run.fence)
     _refuse_uncommitted(run, uncommitted(stores, run.branch))
+    return head
 
 
 def _refuse_uncommitted(run: RunHandle, changes: Iterable[Change]) -> None:
@@ -206,7 +211,7 @@ def _refuse_uncommitted(run: RunHandle, changes: Iterable[Change]) -> None:
         )
 
 
-def freeze(stores: Stores, run: RunHandle, known: Version | None = None) -> Commit:
+def freeze(stores: Stores, run: RunHandle, known: Version[Any] | None = None) -> Commit:
     """Refuse further writes on the run's branch and return its head.
 
     The head has every acknowledged write. Without the freeze, writes of another process of this
@@ -237,7 +242,7 @@ def freeze(stores: Stores, run: RunHandle, known: Version | None = None) -> Comm
             run.branch,
             close,
             landed=lambda now: now.fence == closed,
-            known=None if known is None else Seen(*known),
+            known=known,
         ).record
         try:
             _refuse_uncommitted(run, uncommitted_in(stores, branch))
@@ -271,10 +276,11 @@ def fence_off(stores: Stores, record: RunRecord) -> str:
 
 def drop_branch(stores: Stores, name: str, *, up_to: int) -> None:
     """Delete a run's or a step's branch if it belongs to attempt `up_to` or an earlier one."""
+    discard_branch(stores, name, lambda now: bool(now.fence) and now.attempt <= up_to)
 
-    def mine(branch: BranchRecord) -> bool:
-        return bool(branch.fence) and branch.attempt <= up_to
 
+def discard_branch(stores: Stores, name: str, mine: Callable[[BranchRecord], bool]) -> None:
+    """Delete a branch and its staged writes if its present record is the caller's."""
     known = stores.refs.branches.remembered(name)
     if known is not None and not mine(known.record):
         known = None

@@ -15,21 +15,10 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Self, TypedDict
+from typing import Any, Self, TypedDict, Unpack, cast
 
-from graveler.base.arguments import (
-    BranchLike,
-    Duration,
-    Home,
-    branch_text,
-    choice,
-    duration,
-    flag,
-    function,
-    optional,
-    pairs,
-    run_key,
-)
+from graveler.base import arguments as args
+from graveler.base.arguments import BranchLike, Duration, Home
 from graveler.base.names import check_caller_pairs, run_branch
 from graveler.errors import ExpiredError, FencedError, InvalidInputError
 from graveler.kv.record_store import ABSENT_VERSION, Version
@@ -102,32 +91,27 @@ class Terms:
         key: str,
         *,
         within: Home | None = None,
-        into: str | BranchLike = "main",
-        metadata: Mapping[str, str] | None = None,
-        on_failure: str = "park",
-        lease: Duration = LEASE,
-        ttl: Duration = TTL,
-        fresh: bool = False,
         owner: str = "",
         accepts: Callable[[RunRecord | None], None] | None = None,
+        **terms: Unpack[RunTerms],
     ) -> Self:
         """Return the terms that a caller gives; `within` is the repository of the run.
 
         Raises:
             InvalidInputError: An argument is invalid; the message names it.
         """
-        key = run_key(key)
-        return cls(
-            key=key,
-            into=branch_text(into, "into", within=within),
-            metadata=check_caller_pairs(f"run {key!r}", pairs(metadata, "metadata")),
-            on_failure=choice(on_failure, "on_failure", ("park", "drop")),
-            lease=duration(lease, "lease", zero=False),
-            ttl=duration(ttl, "ttl", zero=False),
-            fresh=flag(fresh, "fresh"),
-            owner=owner,
-            accepts=optional(function, accepts, "accepts"),
+        given: Any = cls(args.run_key(key), owner=owner, accepts=accepts, **cast(Any, terms))
+        checked: Self = replace(
+            given,
+            into=args.branch_text(given.into, "into", within=within),
+            metadata=check_caller_pairs(f"run {key!r}", args.pairs(given.metadata, "metadata")),
+            on_failure=args.choice(given.on_failure, "on_failure", ("park", "drop")),
+            lease=args.duration(given.lease, "lease", zero=False),
+            ttl=args.duration(given.ttl, "ttl", zero=False),
+            fresh=args.flag(given.fresh, "fresh"),
+            accepts=args.optional(args.function, accepts, "accepts"),
         )
+        return checked
 
 
 def open_run(records: RunRecords, terms: Terms) -> RunRecord:
@@ -191,8 +175,8 @@ def _check_is_over(now: RunRecord, record: RunRecord) -> None:
     if now.fence == record.fence and now.state is RunState.OPEN:
         raise FencedError(
             f"run {record.key!r}: its branch {record.branch!r} was deleted, and with it what was "
-            f"staged there: attempt {record.attempt} cannot go on; start a new one, which has all "
-            "that was committed"
+            f"staged there: attempt {record.attempt} cannot continue. Start a new attempt; it keeps "
+            "everything committed"
         )
 
 
@@ -344,7 +328,7 @@ def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> No
     )
 
 
-def _take_branch(records: RunRecords, record: RunRecord, known: Version | None) -> RunRecord:
+def _take_branch(records: RunRecords, record: RunRecord, known: Version[Any] | None) -> RunRecord:
     """Take the run's branch for this attempt, and return the present record after that.
 
     Args:

@@ -11,10 +11,10 @@ from graveler.model import REVERT, Commit, Entry
 from graveler.reads import changes
 from graveler.reads.view import Ref, find_value
 from graveler.refs.expression import resolve_to_read
+from graveler.runs.history import Targets
 from graveler.runs.record import Input, RunRecord, decode_inputs
 from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish
-from graveler.runs.targets import Targets
 from graveler.values import deferred_entry
 
 _JOB = {"airflow": "dag_id", "dagster": "job"}

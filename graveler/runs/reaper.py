@@ -19,7 +19,6 @@ from graveler.errors import (
     RunStateError,
 )
 from graveler.model import BranchRecord
-from graveler.refs.history import is_ancestor
 from graveler.runs import lifecycle
 from graveler.runs.branch import drop_branch
 from graveler.runs.record import LEASE, RunHandle, RunRecord
@@ -230,12 +229,9 @@ class _Reaper:
 
     def _expected(self, record: RunRecord) -> Reaped:
         """Return the action that the reaper would perform."""
-        refs = self.records.stores.refs
         after = RunState.REAPED if _is_dropped(record) else RunState.PARKED
-        if record.state is RunState.PUBLISHING:
-            target = refs.branches.find(record.into)
-            if target is not None and is_ancestor(refs.commits, record.candidate, target.commit_id):
-                after = RunState.PUBLISHED
+        if lifecycle.observe_publish(self.records, record).state is RunState.PUBLISHED:
+            after = RunState.PUBLISHED
         return Reaped(record.key, record.branch, record.state, after, _reason(record))
 
 

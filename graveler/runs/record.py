@@ -1,15 +1,22 @@
 """The record of a run, with its encoding, its inputs, and the handle of one attempt."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from graveler.base.clock import unix_us
-from graveler.base.records import Fields, decode_json, encode_json
+from graveler.base.records import (
+    Digest,
+    DigestOrNone,
+    Name,
+    Schema,
+    array,
+    decode_json,
+    encode_json,
+)
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.gates import Verdict
-from graveler.gates.verdicts import bounded, read_verdict
+from graveler.gates.verdicts import bounded
 from graveler.runs.state import Publish, RunEvent, RunState, next_state, with_publish
 
 LEASE = timedelta(minutes=15)
@@ -24,7 +31,6 @@ _MOST_INPUTS = 64
 _MOST_COMMITS = 256
 _REFUSALS_KEPT = 20
 _LONGEST_REASON = 2000
-_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,6 +44,9 @@ class Input:
 
     commit: str
     prefix: str
+
+
+_INPUTS = array(Schema(Input).row())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +106,15 @@ class RunRecord:
     state: RunState
     attempt: int
     fence: str
-    branch: str
-    into: str
-    base: str
+    branch: Name
+    into: Name
+    base: Digest
     created: datetime
     opened: datetime
     updated: datetime
     lease_until: datetime
-    head: str = ""
-    candidate: str = ""
+    head: DigestOrNone = ""
+    candidate: DigestOrNone = ""
     publishes: tuple[Publish, ...] = ()
     reason: str = ""
     verdicts: tuple[Verdict, ...] = ()
@@ -185,6 +194,14 @@ class RunHandle:
 
     It has no secret: any process that can open the lake can use it. The handle of an earlier
     attempt is stale, and writes through it are refused.
+
+    Attributes:
+        location: The lake, as `graveler.open` takes it.
+        repository: Name of the repository.
+        key: What the run is called.
+        branch: Name of the run's branch.
+        attempt: The attempt.
+        fence: Unique to the attempt.
     """
 
     location: str
@@ -201,19 +218,18 @@ class RunHandle:
 
     def to_json(self) -> str:
         """Return the handle as text."""
-        return encode_json(asdict(self)).decode("utf-8", "surrogatepass")
+        return _HANDLE.encode(self).decode("utf-8", "surrogatepass")
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str) -> "RunHandle":
         """Return the handle of its JSON text, or raise InvalidInputError."""
-        what = "run handle"
         try:
-            handle = Fields(decode_json(text.encode("utf-8", "surrogatepass"), what), what)
-            names = ("location", "repository", "key", "branch", "fence")
-            texts = {name: handle.text(name) for name in names}
-            return cls(attempt=handle.number("attempt"), **texts)
+            return _HANDLE.decode(text.encode("utf-8", "surrogatepass"))
         except CorruptionError as error:
             raise InvalidInputError(f"not a run handle ({error}): {text[:80]!r}") from error
+
+
+_HANDLE = Schema(RunHandle, "run handle")
 
 
 def folded(inputs: Iterable[Input]) -> tuple[Input, ...]:
@@ -248,22 +264,13 @@ def _parent(read: Input) -> Input:
 
 def encode_inputs(inputs: Iterable[Input]) -> str:
     """Return inputs as text for the metadata of a commit."""
-    return encode_json([[read.commit, read.prefix] for read in inputs]).decode()
+    return encode_json(_INPUTS.to_json(tuple(inputs))).decode()
 
 
 def decode_inputs(text: str) -> tuple[Input, ...]:
     """Return the inputs of the text in a commit's metadata."""
     what = "inputs of a commit"
-    raw = text.encode("utf-8", "surrogatepass")
-    return read_inputs(Fields({"inputs": decode_json(raw, what)}, what))
-
-
-def read_inputs(fields: Fields) -> tuple[Input, ...]:
-    """Return the field ``inputs`` of a record, or raise CorruptionError."""
-    return tuple(
-        Input(read.text("commit"), read.text("prefix"))
-        for read in fields.rows("inputs", ("commit", "prefix"))
-    )
+    return _INPUTS.read(decode_json(text.encode("utf-8", "surrogatepass"), what), what)
 
 
 def after(record: RunRecord, event: RunEvent, **changes: Any) -> RunRecord:
@@ -295,77 +302,23 @@ def shortened(reason: str) -> str:
     return reason[:_LONGEST_REASON]
 
 
+RUN = Schema(
+    RunRecord,
+    "run record",
+    types={
+        "inputs": _INPUTS,
+        "refusals": array(Schema(Refusal).row()),
+        "publishes": array(Schema(Publish, apart=("lost",), added=("rollback",))),
+    },
+    added=("head", "candidate", "fresh"),
+)
+
+
 def encode_run(record: RunRecord) -> bytes:
     """Return a record as bytes."""
-    raw = {item.name: getattr(record, item.name) for item in fields(record)}
-    for name in ("created", "opened", "updated", "lease_until"):
-        raw[name] = unix_us(raw[name])
-    for name in ("lease", "ttl"):
-        raw[name] //= _MICROSECOND
-    raw["verdicts"] = [asdict(verdict) for verdict in bounded(record.verdicts)]
-    raw["publishes"] = [_raw_publish(publish) for publish in record.publishes]
-    raw["inputs"] = [[read.commit, read.prefix] for read in record.inputs]
-    raw["refusals"] = [
-        [unix_us(refusal.at), refusal.reason, list(refusal.gates)] for refusal in record.refusals
-    ]
-    raw["metadata"] = dict(record.metadata)
-    return encode_json(raw)
-
-
-def _raw_publish(publish: Publish) -> dict[str, Any]:
-    raw = asdict(publish)
-    del raw["lost"]
-    return {**raw, "at": unix_us(publish.at)}
+    return RUN.encode(replace(record, verdicts=bounded(record.verdicts)))
 
 
 def decode_run(raw: bytes) -> RunRecord:
     """Return the record of these bytes, or raise CorruptionError."""
-    what = "run record"
-    stored = Fields(decode_json(raw, what), what)
-    return RunRecord(
-        key=stored.text("key"),
-        state=stored.one_of("state", RunState),
-        attempt=stored.number("attempt"),
-        fence=stored.text("fence"),
-        branch=stored.name("branch"),
-        into=stored.name("into"),
-        base=stored.digest("base"),
-        created=stored.moment("created"),
-        opened=stored.moment("opened"),
-        updated=stored.moment("updated"),
-        lease_until=stored.moment("lease_until"),
-        head=stored.digest("head", ""),
-        candidate=stored.digest("candidate", ""),
-        publishes=tuple(map(_read_publish, stored.records("publishes"))),
-        reason=stored.text("reason"),
-        verdicts=tuple(map(read_verdict, stored.records("verdicts"))),
-        metadata=stored.pairs("metadata"),
-        forked=stored.number("forked"),
-        born=stored.text("born"),
-        owner=stored.text("owner"),
-        owners=stored.texts("owners"),
-        lease=stored.duration("lease"),
-        lapsed=stored.flag("lapsed"),
-        ttl=stored.duration("ttl"),
-        on_failure=stored.text("on_failure"),
-        fresh=stored.flag("fresh", False),
-        inputs=read_inputs(stored),
-        refusals=tuple(
-            Refusal(refusal.moment("at"), refusal.text("reason"), refusal.texts("gates"))
-            for refusal in stored.rows("refusals", ("at", "reason", "gates"))
-        ),
-        nonce=stored.text("nonce"),
-    )
-
-
-def _read_publish(fields: Fields) -> Publish:
-    return Publish(
-        commit=fields.digest("commit"),
-        head=fields.digest("head"),
-        into=fields.name("into"),
-        attempt=fields.number("attempt"),
-        at=fields.moment("at"),
-        changed=fields.flag("changed"),
-        verdicts=tuple(map(read_verdict, fields.records("verdicts"))),
-        rollback=fields.digest("rollback", ""),
-    )
+    return RUN.decode(raw)

@@ -13,13 +13,14 @@ second kind. A surplus row is harmless, because a reader compares it with the re
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from graveler.base.clock import from_unix_us, unix_us
 from graveler.base.names import run_branch
 from graveler.base.read_only import refuse_writes
-from graveler.base.records import Fields, decode_json, encode_json, read_key
+from graveler.base.records import DigestOrNone, Schema, read_key
 from graveler.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -56,20 +57,11 @@ class _Try:
     number: int = 0
     fence: str = ""
     owner: str = ""
-    joined: str = ""
+    joined: DigestOrNone = ""
     joined_in: int = 0
 
 
-def _decode_try(raw: bytes) -> _Try:
-    fields = Fields(decode_json(raw, "step record"), "step record")
-    return _Try(
-        fields.number("attempt"),
-        fields.number("number"),
-        fields.text("fence"),
-        fields.text("owner", ""),
-        fields.digest("joined", ""),
-        fields.number("joined_in", 0),
-    )
+_TRY = Schema(_Try, "step record", added=("owner", "joined", "joined_in"))
 
 
 class RunRecords:
@@ -82,19 +74,11 @@ class RunRecords:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self._partition = f"runs:{stores.uid}"
-        self._runs: RecordStore[str, RunRecord] = RecordStore(
-            stores.kv,
-            self._partition,
-            key=lambda branch: _RUN + branch.encode(),
-            encode=encode_run,
-            decode=decode_run,
+        self._runs: RecordStore[RunRecord] = RecordStore(
+            stores.kv, self._partition, prefix=_RUN, encode=encode_run, decode=decode_run
         )
-        self._tries: RecordStore[str, _Try] = RecordStore(
-            stores.kv,
-            self._partition,
-            key=lambda branch: _STEP + branch.encode(),
-            encode=lambda newest: encode_json(asdict(newest)),
-            decode=_decode_try,
+        self._tries: RecordStore[_Try] = RecordStore(
+            stores.kv, self._partition, prefix=_STEP, encode=_TRY.encode, decode=_TRY.decode
         )
         self.index = RunIndex(stores.kv, self._partition)
 
@@ -162,7 +146,7 @@ class RunRecords:
         """Return the place of a run's record, to read it with other records; see `read`."""
         return self._runs.place(run_branch(key))
 
-    def read(self, key: str, found: Version | None) -> RunRecord | None:
+    def read(self, key: str, found: Version[Any] | None) -> RunRecord | None:
         """Return the record that was found at the place of a key, or None."""
         return _checked(key, None if found is None else found.record)
 
@@ -179,8 +163,8 @@ class RunRecords:
         self,
         key: str,
         change: Callable[[RunRecord | None], RunRecord],
-        known: Version | None = None,
-    ) -> Version:
+        known: Version[Any] | None = None,
+    ) -> Version[Any]:
         """Update a record, and return it with its predicate; see `RecordStore.updated`.
 
         Args:
@@ -220,7 +204,7 @@ class RunRecords:
         return self._tries.place(step_branch)
 
     def next_try(
-        self, step_branch: str, run_attempt: int, newest: Version | None, owner: str = ""
+        self, step_branch: str, run_attempt: int, newest: Version[Any] | None, owner: str = ""
     ) -> tuple[int, str]:
         """Count a try of a step; return its number and its fence, both unique to the try.
 
@@ -283,7 +267,7 @@ class RunRecords:
     def joins(self, branch: str) -> Iterator[str]:
         """Yield the commit with which each step of an owner last joined, in any attempt."""
         for _, value in self.stores.kv.scan_below(self._partition, _STEP + f"{branch}.".encode()):
-            if commit := _decode_try(value).joined:
+            if commit := _TRY.decode(value).joined:
                 yield commit
 
     def last_try_fence(self, step_branch: str) -> str:
@@ -291,7 +275,7 @@ class RunRecords:
         return (self._tries.get(step_branch) or _Try()).fence
 
     @staticmethod
-    def fence_of_try(found: Version | None) -> str:
+    def fence_of_try(found: Version[Any] | None) -> str:
         """Return the fence of the version that was found at `try_place`, or ""."""
         return "" if found is None else str(found.record.fence)
 

@@ -22,6 +22,7 @@ from graveler.publishing.landing import CommitSpec
 from graveler.reads.stores import Stores
 from graveler.refs.history import is_ancestor, log
 from graveler.repository import reverts
+from graveler.runs.history import Line, Targets, has_work
 from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after
 from graveler.runs.records import RunRecords
@@ -33,7 +34,6 @@ from graveler.runs.state import (
     latest_change,
     with_rollback,
 )
-from graveler.runs.targets import Line, Targets, has_work
 
 _NAMED = 5
 _RACES = 5
@@ -300,15 +300,15 @@ def _overlap(record: RunRecord, published: Commit, error: MergeConflictError) ->
     """Return the error of a rollback whose paths others have changed since."""
     shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
     more = error.count - _NAMED
-    way_out = ": roll those back first, the latest before the others"
+    hint = ": roll those back first, the latest before the others"
     if any(names_unit(conflict.path) for conflict in error.conflicts):
-        way_out += (
+        hint += (
             "; the log of a table has later versions, and a table is rolled back as a whole: undo those "
             "first, or write a version without these rows by RESTORE or DELETE"
         )
     return MergeConflictError(
         f"run {record.key!r} cannot be rolled back: later changes overlap with commit "
-        f"{published.id[:12]}: {shown}" + (f" and {more} more" if more > 0 else "") + way_out,
+        f"{published.id[:12]}: {shown}" + (f" and {more} more" if more > 0 else "") + hint,
         error.conflicts,
         error.count,
     )

@@ -2,15 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from graveler.base.arguments import (
-    choice,
-    count,
-    function,
-    optional,
-    pairs,
-    reason_text,
-    text,
-)
+from graveler.base import arguments as args
 from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
@@ -19,11 +11,11 @@ from graveler.repository.strategies import Strategy, check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.history import JoinedStep, joined_steps, lost_steps
-from graveler.runs.publishing import PublishResult, PublishTerms, judge_run, publish
+from graveler.runs.publication import PublishResult, PublishTerms, preview_verdicts, publish
 from graveler.runs.record import RunRecord, encode_inputs
 from graveler.runs.rollback import on_targets
 from graveler.runs.state import RunState
-from graveler.runs.steps.environment import StepHandle, environment_of
+from graveler.runs.steps.environment import StepHandle, step_variables
 from graveler.runs.steps.step import Step, open_step
 
 
@@ -108,17 +100,13 @@ class Run(RunBranch):
             MergeConflictError: Others wrote later versions of a table that is to be replaced.
             ExpiredError: An earlier file must return, and its bytes are gone.
         """
-        name = text(name, "name", most=RUN_KEY_BYTES)
-        count(try_number, "try_number")
-        metadata = pairs(metadata, "metadata")
-        keeps = choice(tables, "tables", ("replace", "keep")) == "keep"
         return open_step(
             self._attempt,
-            name=name,
-            try_number=try_number,
-            metadata=dict(metadata or {}),
-            keeps_tables=keeps,
-            owner=text(owner, "owner", empty=True, most=RUN_KEY_BYTES),
+            name=args.text(name, "name", most=RUN_KEY_BYTES),
+            try_number=args.count(try_number, "try_number"),
+            metadata=args.pairs(metadata, "metadata"),
+            keeps_tables=args.choice(tables, "tables", ("replace", "keep")) == "keep",
+            owner=args.text(owner, "owner", empty=True, most=RUN_KEY_BYTES),
         )
 
     def step_environment(
@@ -134,11 +122,10 @@ class Run(RunBranch):
             try_number: The caller's count of tries, stored in the commit.
             metadata: Metadata of the commit.
         """
-        name = text(name, "name", most=RUN_KEY_BYTES)
-        count(try_number, "try_number")
-        metadata = pairs(metadata, "metadata")
-        handle = StepHandle(name, try_number, dict(metadata or {}))
-        return environment_of(self, self.handle, handle)
+        name = args.text(name, "name", most=RUN_KEY_BYTES)
+        args.count(try_number, "try_number")
+        handle = StepHandle(name, try_number, args.pairs(metadata, "metadata"))
+        return step_variables(self.handle, handle)
 
     def undo_step(self, step: str, *, metadata: Mapping[str, str] | None = None) -> Commit | None:
         """Undo a step, as if it had run again and written nothing.
@@ -155,8 +142,8 @@ class Run(RunBranch):
         Raises:
             FencedError: A newer attempt owns the run.
         """
-        step = text(step, "step", most=RUN_KEY_BYTES)
-        return self.step(step, try_number=0, metadata=metadata).undo()
+        name = args.text(step, "step", most=RUN_KEY_BYTES)
+        return self.step(name, try_number=0, metadata=metadata).undo()
 
     def joined_steps(self) -> Mapping[str, JoinedStep]:
         """Return the last join of each step, by its name; none after the run's branch is deleted."""
@@ -170,7 +157,7 @@ class Run(RunBranch):
         Args:
             made: Steps that succeeded, each with the id of its commit on the run's branch.
         """
-        return lost_steps(self.repository, self.record, pairs(made, "made"))
+        return lost_steps(self.repository, self.record, args.pairs(made, "made"))
 
     def last_joins(self) -> Mapping[str, Commit]:
         """Return the commit with which each step of an owner last joined, in any attempt, by its name.
@@ -197,7 +184,8 @@ class Run(RunBranch):
     def judge(self, gates: Iterable[Gate | Check] | Gate | Check) -> tuple[Verdict, ...]:
         """Run the gates on the tree that the target would get now; nothing moves.
 
-        A publish runs the gates itself, but reuses these verdicts if their inputs are unchanged.
+        A publish runs the gates itself, but reuses these verdicts if their inputs are unchanged and
+        the gates are built-in checks or have a version.
 
         Raises:
             MergeConflictError: The target changed the same paths.
@@ -206,7 +194,7 @@ class Run(RunBranch):
         """
         self._attempt.work()
         with self.renewing():
-            return judge_run(self._records, self.handle, as_gates(gates))
+            return preview_verdicts(self._records, self.handle, as_gates(gates))
 
     def publish(
         self,
@@ -234,8 +222,8 @@ class Run(RunBranch):
             InvalidInputError: The strategy is unknown.
         """
         check_strategy(strategy)
-        message = text(message, "message", empty=True, most=MESSAGE_BYTES)
-        terms = PublishTerms(strategy, message, optional(function, accepts, "accepts"))
+        message = args.text(message, "message", empty=True, most=MESSAGE_BYTES)
+        terms = PublishTerms(strategy, message, args.optional(args.function, accepts, "accepts"))
         self._attempt.work(self._reads)
         with self.renewing():
             self.result = publish(
@@ -252,8 +240,7 @@ class Run(RunBranch):
 
         Idempotent. An attempt that is over does not change; its record is returned.
         """
-        reason = reason_text(reason)
-        return lifecycle.close(self._records, self.handle, reason=reason)
+        return lifecycle.close(self._records, self.handle, reason=args.reason_text(reason))
 
     def park(self, reason: str = "") -> RunRecord:
         """Park the run for a newer attempt; idempotent, also after the publish.
@@ -261,8 +248,7 @@ class Run(RunBranch):
         Raises:
             FencedError: A newer attempt owns the run.
         """
-        reason = reason_text(reason)
-        return lifecycle.park(self._records, self.handle, reason=reason)
+        return lifecycle.park(self._records, self.handle, reason=args.reason_text(reason))
 
     def abandon(self, reason: str = "") -> RunRecord:
         """Abandon the run: its branch is deleted, its record stays.
@@ -271,5 +257,6 @@ class Run(RunBranch):
             RunStateError: The run is published.
             FencedError: A newer attempt owns the run.
         """
-        reason = reason_text(reason)
-        return lifecycle.abandon(self._records, self.key, reason=reason, mine=self.handle)
+        return lifecycle.abandon(
+            self._records, self.key, reason=args.reason_text(reason), mine=self.handle
+        )

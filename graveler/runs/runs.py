@@ -9,26 +9,10 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Unpack
 
+from graveler.base import arguments as args
 from graveler.base.arguments import (
     BranchLike,
     Moment,
-    PathText,
-    RefLike,
-    branch_text,
-    choice,
-    count,
-    each,
-    flag,
-    instance,
-    moment,
-    optional,
-    pairs,
-    path_text,
-    reason_text,
-    ref_text,
-    run_key,
-    run_or_commit,
-    text,
 )
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate, as_gates
@@ -39,7 +23,6 @@ from graveler.repository.strategies import Strategy, check_strategy
 from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt
 from graveler.runs.opener import RunTerms, Terms, open_or_attach, open_run
-from graveler.runs.provenance import Why, why
 from graveler.runs.reaper import Reaped, reap, reap_due
 from graveler.runs.record import LIVE, RunHandle, RunRecord
 from graveler.runs.records import RunRecords
@@ -125,7 +108,7 @@ class Runs:
         Raises:
             FencedError: The owner's attempt was parked or abandoned, or a newer one was opened.
         """
-        owner = text(owner, "owner", most=RUN_KEY_BYTES)
+        owner = args.text(owner, "owner", most=RUN_KEY_BYTES)
         checked = Terms.of(key, within=self._repository, owner=owner, accepts=accepts, **terms)
         return self._run(open_or_attach(self._records, checked))
 
@@ -137,7 +120,7 @@ class Runs:
         """
         if isinstance(handle, str):
             handle = RunHandle.from_json(handle)
-        instance(handle, "handle", RunHandle, "a RunHandle, or its JSON")
+        args.instance(handle, "handle", RunHandle, "a RunHandle, or its JSON")
         if handle.repository != self._repository.name:
             raise InvalidInputError(
                 f"run handle is of repository {handle.repository!r}, not {self._repository.name!r}"
@@ -213,8 +196,7 @@ class Runs:
 
     def get(self, key: str) -> RunRecord:
         """Return the record of a run, or raise RunNotFoundError."""
-        key = run_key(key)
-        return self._records.get(key)
+        return self._records.get(args.run_key(key))
 
     def list(
         self,
@@ -240,13 +222,12 @@ class Runs:
         Raises:
             RunNotFoundError: `after` is the key of no run.
         """
-        state = None if state is None else choice(state, "state", RunState)
-        flag(live, "live"), optional(count, limit, "limit")
-        place = after if isinstance(after, RunRecord) else optional(text, after, "after")
-        place = self._records.get(place) if isinstance(place, str) else place
+        state = None if state is None else args.choice(state, "state", RunState)
+        args.flag(live, "live"), args.optional(args.count, limit, "limit")
+        if not isinstance(after, RunRecord | None):
+            after = self._records.get(args.text(after, "after"))
         source = self._records.live if live or state in LIVE else self._records.latest
-        records = source(place)
-        return islice((record for record in records if state in (None, record.state)), limit)
+        return islice((one for one in source(after) if state in (None, one.state)), limit)
 
     def states(self) -> Mapping[RunState, int]:
         """Return the number of runs in each state; reads all runs."""
@@ -274,9 +255,8 @@ class Runs:
         Raises:
             FencedError: Another attempt is present.
         """
-        reason = reason_text(reason)
-        record = self._present(key, owner, attempt)
-        return lifecycle.park(self._records, self._handle(record), reason=reason)
+        handle = self._handle(self._present(key, owner, attempt))
+        return lifecycle.park(self._records, handle, reason=args.reason_text(reason))
 
     def abandon(
         self, key: str, *, owner: str | None = None, attempt: int | None = None, reason: str = ""
@@ -293,16 +273,16 @@ class Runs:
             RunStateError: The run is published.
             FencedError: Another attempt is present.
         """
-        key, reason = run_key(key), reason_text(reason)
+        key, reason = args.run_key(key), args.reason_text(reason)
         if owner is not None:
             attempt = self._present(key, owner, attempt).attempt
-        optional(count, attempt, "attempt", least=1)
+        args.optional(args.count, attempt, "attempt", least=1)
         return lifecycle.abandon(self._records, key, reason=reason, attempt=attempt)
 
     def _present(self, key: str, owner: str | None, attempt: int | None) -> RunRecord:
         """Return the record of the present attempt, if it is this one."""
-        key, owner = run_key(key), optional(text, owner, "owner")
-        optional(count, attempt, "attempt", least=1)
+        key, owner = args.run_key(key), args.optional(args.text, owner, "owner")
+        args.optional(args.count, attempt, "attempt", least=1)
         record = self._records.get(key)
         if owner is not None and record.owner != owner:
             raise FencedError(
@@ -341,12 +321,11 @@ class Runs:
         Returns:
             The actions, or the planned actions.
         """
-        flag(dry_run, "dry_run"), optional(count, limit, "limit")
-        now = None if now is None else moment(now, "now")
+        args.flag(dry_run, "dry_run"), args.optional(args.count, limit, "limit")
         return reap(
             self._records,
             dry_run=dry_run,
-            now=self._repository.clock.now() if now is None else now,
+            now=self._repository.clock.now() if now is None else args.moment(now, "now"),
             limit=limit,
             everything=everything,
         )
@@ -360,7 +339,7 @@ class Runs:
         Raises:
             RunNotFoundError: No such run.
         """
-        record = self._records.get(run_key(key))
+        record = self._records.get(args.run_key(key))
         return next(on_targets(self._records, [record])).publishes
 
     def on_targets(self, records: Iterable[RunRecord]) -> Iterator[RunRecord]:
@@ -369,7 +348,9 @@ class Runs:
         Their `RunRecord.published`, `commit` and `on_target` therefore show a reset, and a revert by
         other means than `rollback`. Each target is read once, down to the oldest of the publishes.
         """
-        return on_targets(self._records, each(records, "records", RunRecord, "records of runs"))
+        return on_targets(
+            self._records, args.each(records, "records", RunRecord, "records of runs")
+        )
 
     def plan_rollback(
         self, key_or_commit: str | Commit, *, into: str | BranchLike | None = None
@@ -381,12 +362,8 @@ class Runs:
             NoChangesError: The run changed nothing.
             RunNotFoundError: It is neither a run nor a commit of one.
         """
-        key_or_commit = run_or_commit(key_or_commit)
-        return plan(
-            self._records,
-            key_or_commit,
-            into=optional(branch_text, into, "into", within=self._repository),
-        )
+        target = args.optional(args.branch_text, into, "into", within=self._repository)
+        return plan(self._records, args.run_or_commit(key_or_commit), into=target)
 
     def rollback(
         self,
@@ -418,15 +395,12 @@ class Runs:
             RunNotFoundError: It is neither a run nor a commit of one.
             ProtectedBranchError: The target does not allow reverts.
         """
-        key_or_commit = run_or_commit(key_or_commit)
-        message = None if message is None else text(message, "message", most=MESSAGE_BYTES)
-        metadata = pairs(metadata, "metadata")
         return rollback(
             self._records,
-            key_or_commit,
-            into=optional(branch_text, into, "into", within=self._repository),
-            message=message,
-            metadata=dict(metadata or {}),
+            args.run_or_commit(key_or_commit),
+            into=args.optional(args.branch_text, into, "into", within=self._repository),
+            message=args.optional(args.text, message, "message", most=MESSAGE_BYTES),
+            metadata=args.pairs(metadata, "metadata"),
         )
 
     def readers(self, key_or_commit: str | Commit) -> tuple[RunRecord, ...]:
@@ -438,60 +412,7 @@ class Runs:
         Args:
             key_or_commit: As for `rollback`.
         """
-        key_or_commit = run_or_commit(key_or_commit)
-        return readers(self._records, key_or_commit)
-
-    def why(self, path: PathText, ref: str | Commit | RefLike = "main") -> Why:
-        """Return the provenance of a path: commit, run, step, gates and inputs.
-
-        Args:
-            path: The path, which may be deleted.
-            ref: A ref expression.
-
-        Raises:
-            ObjectNotFoundError: The path never existed.
-        """
-        path, ref = path_text(path, "path"), ref_text(ref, "ref", within=self._repository)
-        return why(self._records, path, ref)
-
-    @contextmanager
-    def run(
-        self,
-        key: str,
-        *,
-        gates: Iterable[Gate | Check] | Gate | Check = (),
-        strategy: Strategy | None = None,
-        **terms: Unpack[RunTerms],
-    ) -> Iterator[Run]:
-        """Open a run; commit and publish it at the end of the block, close it on an exception.
-
-        Args:
-            key: Text that names the run by its output.
-            gates: One check or several of the tree that the target would get.
-            strategy: ``source-wins`` or ``dest-wins`` for paths that conflict.
-            terms: As for `open`.
-        """
-        check_strategy(strategy)
-        checked = as_gates(gates)
-        run = self.open(key, **terms)
-        try:
-            yield run
-            if run.result is None:  # otherwise it was published within the block
-                run.commit_staged()
-            run.publish(checked, strategy=strategy)
-        except BaseException as error:
-            self._close_failed(run, f"{type(error).__name__}: {error}")
-            if isinstance(error, SystemExit) and error.code in (None, 0):
-                _log.warning("run %r is not published: sys.exit() has left its block", run.key)
-            raise
-
-    def _close_failed(self, run: Run, reason: str) -> None:
-        """End a failed run without masking its error."""
-        try:
-            if run.close(reason).attempt != run.attempt:
-                _log.info("run %r: a newer attempt owns it", run.key)
-        except Exception:  # noqa: BLE001 - must not mask the run's error
-            _log.exception("run %r could not be parked; the next attempt will park it", run.key)
+        return readers(self._records, args.run_or_commit(key_or_commit))
 
     def _run(self, record: RunRecord) -> Run:
         return Run(Attempt(self._records, self._handle(record), record))
@@ -502,5 +423,39 @@ class Runs:
         )
 
 
+@contextmanager
+def running(
+    runs: Runs,
+    key: str,
+    *,
+    gates: Iterable[Gate | Check] | Gate | Check,
+    strategy: Strategy | None,
+    **terms: Unpack[RunTerms],
+) -> Iterator[Run]:
+    """Open a run; commit and publish it at the end of the block, close it on an exception."""
+    check_strategy(strategy)
+    checked = as_gates(gates)
+    run = runs.open(key, **terms)
+    try:
+        yield run
+        if run.result is None:  # otherwise it was published within the block
+            run.commit_staged()
+        run.publish(checked, strategy=strategy)
+    except BaseException as error:
+        _close_failed(run, f"{type(error).__name__}: {error}")
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            _log.warning("run %r is not published: sys.exit() has left its block", run.key)
+        raise
+
+
+def _close_failed(run: Run, reason: str) -> None:
+    """End a failed run without masking its error."""
+    try:
+        if run.close(reason).attempt != run.attempt:
+            _log.info("run %r: a newer attempt owns it", run.key)
+    except Exception:  # noqa: BLE001 - must not mask the run's error
+        _log.exception("run %r could not be parked; the next attempt will park it", run.key)
+
+
 def _checked(given: object) -> StepEnvironment:
-    return instance(given, "given", StepEnvironment, "a StepEnvironment")
+    return args.instance(given, "given", StepEnvironment, "a StepEnvironment")

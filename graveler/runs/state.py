@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from graveler.base.records import Digest, DigestOrNone, Name
 from graveler.errors import RunStateError
 from graveler.gates import Verdict
 
@@ -13,7 +14,17 @@ _JUDGED = 10
 
 
 class RunState(StrEnum):
-    """The state of a run."""
+    """The state of a run.
+
+    Attributes:
+        NONE: There is no run of the key.
+        OPEN: An attempt works.
+        PUBLISHING: A candidate is judged or lands.
+        PUBLISHED: The target holds the run.
+        PARKED: The run is set aside for a newer attempt.
+        REAPED: The run is given up, and its branch is deleted.
+        ROLLED_BACK: The run is reverted on the target.
+    """
 
     NONE = "NONE"
     OPEN = "OPEN"
@@ -65,7 +76,7 @@ def next_state(key: str, state: RunState, event: RunEvent) -> RunState:
     if after is None:
         raise RunStateError(
             f"run {key!r} is {state}: cannot {event}; a new attempt (`repo.runs.open`, `graveler run "
-            "open`) goes on from what is committed"
+            "open`) keeps everything committed"
         )
     return after
 
@@ -88,14 +99,14 @@ class Publish:
             and `Runs.on_targets` compare with the target; it is not part of the record.
     """
 
-    commit: str
-    head: str
-    into: str
+    commit: Digest
+    head: Digest
+    into: Name
     attempt: int
     at: datetime
     changed: bool = True
     verdicts: tuple[Verdict, ...] = ()
-    rollback: str = ""
+    rollback: DigestOrNone = ""
     lost: bool = False
 
 

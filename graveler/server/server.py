@@ -4,7 +4,6 @@ import socket
 from ipaddress import ip_address
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
-from types import TracebackType
 from typing import Any, Self
 
 from graveler.base.arguments import count, flag, instance, text
@@ -142,12 +141,7 @@ class Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self.close():
             self.cut()
 

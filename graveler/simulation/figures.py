@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from graveler.simulation.replay import Replay
+from graveler.simulation.replay import Merge, Replay
 
 _MIB = 1 << 20
 REQUEST_BYTES = 4 * _MIB
@@ -16,21 +16,6 @@ REQUEST_BYTES = 4 * _MIB
 LEAST_BYTES = 512 << 10
 """Lowest cost of an object, in bytes."""
 _WELL_SIZED = (_MIB, 10 * _MIB)
-
-
-@dataclass(frozen=True, slots=True)
-class MergeFigures:
-    """A merge of the second branch into the first.
-
-    Attributes:
-        ranges_read: Number of ranges that it reads.
-        bytes_shared: Share of the bytes added by the second branch that is in ranges which the first
-            branch also has.
-    """
-
-    ranges_read: int
-    bytes_read: int
-    bytes_shared: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,7 @@ class Figures:
     natural: float
     history_bytes: int
     listing_cost: float
-    merge: MergeFigures | None = None
+    merge: Merge | None = None
 
     def shape(self) -> dict[str, Any]:
         """Return the figures as JSON values."""
@@ -99,7 +84,7 @@ def figures(replay: Replay) -> Figures:
     total = sum(step.size for step in steps)
     sizes = sorted(info.size for info in infos)
     size = sum(sizes)
-    merge, most = replay.merge, replay.policy.splitting.max_bytes
+    most = replay.policy.splitting.max_bytes
     return Figures(
         policy=replay.policy.name,
         commits=len(steps),
@@ -121,9 +106,7 @@ def figures(replay: Replay) -> Figures:
         natural=_share(sum(info.natural and info.size < most for info in infos), len(infos)),
         history_bytes=replay.base + written,
         listing_cost=cost_of(sizes),
-        merge=None
-        if merge is None
-        else MergeFigures(len(merge.opened), sum(merge.opened), _share(merge.shared, merge.added)),
+        merge=replay.merge,
     )
 
 

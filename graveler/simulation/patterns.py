@@ -40,12 +40,6 @@ class Sizes:
     base: int = 0
     seed: int = 1
 
-    def __post_init__(self) -> None:
-        least = {"files": 1, "commits": 1, "tables": 1, "base": 0, "seed": 0}
-        for name, value in least.items():
-            if getattr(self, name) < value:
-                raise InvalidInputError(f"{name} of {getattr(self, name)}: give {value} or more")
-
 
 class _Lake:
     """The paths of an invented lake: tables with hours with files, which have random names."""
@@ -66,10 +60,6 @@ class _Lake:
         for table in self.tables:
             for back in range(count, 0, -1):
                 yield from self.hour(table, before - back * _HOUR, files)
-
-    def some(self, count: int, most: int) -> list[int]:
-        """Return different numbers below `most`, ascending."""
-        return sorted(self._random.sample(range(most), min(count, most)))
 
 
 def _base(sizes: Sizes, files: int) -> Base:
@@ -164,21 +154,19 @@ def _branches(sizes: Sizes) -> History:
     )
 
 
-def _compacted(sizes: Sizes) -> History:
-    return compaction(_base(sizes, sizes.files), sizes)
-
-
-def _updated(sizes: Sizes) -> History:
-    return updates(_base(sizes, _FILES_OF_A_FOLDER), sizes)
-
-
 _MAKERS: Mapping[str, tuple[Sizes, Callable[[Sizes], History]]] = MappingProxyType(
     {
         "hourly": (Sizes(40, 720), _appends),
         "hourly-large": (Sizes(2_000, 360), _appends),
         "tables": (Sizes(100, 72, tables=20, base=200_000), _appends),
-        "compaction": (Sizes(_FILES_OF_A_FOLDER, 48, tables=20, base=500_000), _compacted),
-        "updates": (Sizes(20, 48, tables=20, base=500_000), _updated),
+        "compaction": (
+            Sizes(_FILES_OF_A_FOLDER, 48, tables=20, base=500_000),
+            lambda of: compaction(_base(of, of.files), of),
+        ),
+        "updates": (
+            Sizes(20, 48, tables=20, base=500_000),
+            lambda of: updates(_base(of, _FILES_OF_A_FOLDER), of),
+        ),
         "branches": (Sizes(1_000, 72, base=100_000), _branches),
     }
 )
@@ -188,31 +176,16 @@ PATTERNS: Sequence[str] = tuple(_MAKERS)
 updates, and two branches that add nearly the same files."""
 
 
-def pattern(
-    name: str,
-    *,
-    files: int | None = None,
-    commits: int | None = None,
-    tables: int | None = None,
-    base: int | None = None,
-    seed: int = 1,
-) -> History:
+def pattern(name: str, *, seed: int = 1, **given: int) -> History:
     """Return an invented history.
 
     Args:
-        files: Number of files of a commit in each table; None for the pattern's own number. The same
-            holds for the next three arguments.
-        commits: Number of commits.
-        tables: Number of folders below `input/`.
-        base: Approximate number of files in the initial tree.
+        given: The fields of `Sizes` that differ from the pattern's own.
     """
     if name not in _MAKERS:
         raise InvalidInputError(f"pattern {name!r}: give one of {', '.join(PATTERNS)}")
     sizes, make = _MAKERS[name]
-    given = {"files": files, "commits": commits, "tables": tables, "base": base}
-    sizes = replace(
-        sizes, seed=seed, **{key: value for key, value in given.items() if value is not None}
-    )
+    sizes = replace(sizes, seed=seed, **given)
     start = f"{sizes.base:,} files" if sizes.base else "an empty tree"
     if sizes.base and name in {"compaction", "updates"}:
         start += f" in {sizes.tables} tables"

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from graveler.committed import metarange
-from graveler.committed.apply import StagedChange, apply
+from graveler.committed.apply import StagedChange, Tally, apply, joined
+from graveler.committed.cache.flat import Record
 from graveler.committed.merge import merge
 from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
+from graveler.committed.tree import TreeBuilder
 from graveler.model import RangeInfo
-from graveler.simulation.baseline import LAKEFS, apply_as_lakefs
 from graveler.simulation.history import Commits, History
-from graveler.simulation.memory import MemoryRanges
+from graveler.simulation.store import MemoryRanges
 from graveler.values import encode_range_info
 
 
@@ -28,6 +31,8 @@ class Policy:
     as_lakefs: bool = False
 
 
+LAKEFS = Splitting("hash", max_bytes=20 << 20, raggedness=50_000, hard=1)
+"""The defaults of lakeFS: a range ends at 20 MiB, or after one key in 50,000."""
 BASELINE = Policy("lakefs", LAKEFS, as_lakefs=True)
 """lakeFS with its defaults."""
 
@@ -58,14 +63,13 @@ class Merge:
     """The merge of the second branch into the first.
 
     Attributes:
-        opened: Sizes of the ranges that it read.
-        added: Bytes of the ranges that the second branch has and the initial tree does not have.
-        shared: Bytes of those ranges that the first branch also has.
+        bytes_shared: Share of the bytes added by the second branch that is in ranges which the first
+            branch also has.
     """
 
-    opened: tuple[int, ...]
-    added: int
-    shared: int
+    ranges_read: int
+    bytes_read: int
+    bytes_shared: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +169,36 @@ class _Replay:
         )  # fmt: skip
         common, both = ({info.id for info in self._ranges(tree)} for tree in (base, dest))
         own = {info.id: info.size for info in self._ranges(source) if info.id not in common}
-        return Merge(
-            opened=tuple(self._store.opened.values()),
-            added=sum(own.values()),
-            shared=sum(size for identifier, size in own.items() if identifier in both),
-        )
+        added, opened = sum(own.values()), self._store.opened
+        shared = sum(size for identifier, size in own.items() if identifier in both)
+        return Merge(len(opened), sum(opened.values()), shared / added if added else 0.0)
+
+
+def apply_as_lakefs(
+    store: MemoryRanges, base: str, changes: Iterable[StagedChange], splitting: Splitting
+) -> str:
+    """Return the tree `base` with `changes`, rewritten as lakeFS does.
+
+    A change touches the first range that ends at or after its key, even if the key comes before the
+    first key of that range. A touched range is written again. An untouched range is reused by its
+    id, and ends the range that is being written. Changes after the last range make a new range.
+    """
+    infos = metarange.read(store, base)
+    result = TreeBuilder()
+    touched = groupby(changes, key=lambda change: infos.at_or_after(change[0]))
+    at = 0
+    for _, adjacent in groupby(enumerate(touched), key=lambda each: each[1][0] - each[0]):
+        with RangeWriter(store, splitting) as writer:
+            for _, (place, group) in adjacent:
+                result.extend(infos[at:place])
+                old = store.open_range(infos[place]).records() if place < len(infos) else []
+                writer.add_all(joined(old, group, _put, Tally()))
+                at = place + 1
+            result.extend(writer.finish())
+    result.extend(infos[at:])
+    return metarange.write(store, result.tree())
+
+
+def _put(change: StagedChange, _found: Record | None) -> Record | None:
+    key, identifier, value = change
+    return None if identifier is None or value is None else (key, identifier, value)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from graveler.base.background import batches
 from graveler.errors import CorruptionError, InvalidInputError
+from graveler.frames.spark.loading import planning, read_apart, setting
+from graveler.frames.spark.pruning import prune
+from graveler.frames.spark.reader import read
+from graveler.frames.spark.scans import FileGroup, Source, data_files
+from graveler.frames.spark.schemas import PARQUET, check_merge, rows_of, stored_schema
+from graveler.frames.spark.session import time_zone
+from graveler.frames.spark.writer import save
 from graveler.model import Commit, Entry
 from graveler.reads.partitions import Files, folder_values, partition_columns, table_entries
 from graveler.reads.ports import Target, View
-from graveler.spark.loading import planning, setting
-from graveler.spark.ports import read_apart
-from graveler.spark.pruning import prune
-from graveler.spark.reader import FileGroup, Source, data_files, read
-from graveler.spark.schemas import PARQUET, check_merge, rows_of, stored_schema
-from graveler.spark.session import time_zone
-from graveler.spark.writer import save
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,11 +119,7 @@ def small_files(
 
 
 def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) -> list[Entry]:
-    """Write the files of each bin as one file, and stage it in their place.
-
-    Returns:
-        The entries of the new files.
-    """
+    """Write the files of each bin as one file, and stage it in their place."""
     files = [file for one in due for file in one.files]
     columns = partition_columns([relative for relative, _ in files])
     whole_table = table_entries(target._unrecorded, folder, nested=False)

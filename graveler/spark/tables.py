@@ -1,9 +1,12 @@
 """The tables of a repository by ref and path, with one Spark session."""
 
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Unpack
 
+import graveler
 from graveler.base.arguments import (
     BranchLike,
     PathText,
@@ -16,59 +19,51 @@ from graveler.base.arguments import (
     text,
 )
 from graveler.base.names import check_caller_pairs
+from graveler.config import load_config
 from graveler.errors import InvalidInputError
+from graveler.frames.spark.loading import check_limit, frame_of_table
+from graveler.frames.spark.reader import ReadOptions, read
+from graveler.frames.spark.session import running
+from graveler.frames.spark.writer import WriteOptions, check_terms
 from graveler.model import MESSAGE_BYTES, Commit
-from graveler.reads.export import Export
-from graveler.reads.soundness import Depth
-from graveler.repository.merges import MergeResult
-from graveler.repository.packing import PackResult
-from graveler.repository.strategies import Strategy
-from graveler.spark.checks import TaskCheck, by_spark
-from graveler.spark.collection import collector
-from graveler.spark.commits import SHARE_BYTES as COMMIT_BYTES
-from graveler.spark.commits import commit
 from graveler.spark.compaction import Compaction, small_files
-from graveler.spark.exports import export
 from graveler.spark.idempotence import NAMES, Landed, Txn
-from graveler.spark.imports import METHODS
-from graveler.spark.lakes import check_opened, lake_of_process
-from graveler.spark.loading import check_limit, frame_of_table
-from graveler.spark.merges import SHARE_BYTES as MERGE_BYTES
-from graveler.spark.merges import merge
-from graveler.spark.options import Request
-from graveler.spark.packing import SHARE_BYTES, pack
-from graveler.spark.preflight import check_sent
-from graveler.spark.reader import ReadOptions, read
-from graveler.spark.session import running
+from graveler.spark.metadata.options import Request
 from graveler.spark.streams.rows import COMPACTION, read_appended
 from graveler.spark.streams.sink import BatchWork, BatchWriter
+from graveler.spark.tasks.imports import METHODS
+from graveler.spark.tasks.preflight import check_sent
 from graveler.spark.transactions import Transaction, transaction
-from graveler.spark.views import check_view
-from graveler.spark.writer import WriteOptions, check_terms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from graveler.fsck.report import FsckReport
-    from graveler.gc.collector import GarbageCollector
-    from graveler.lake import Repository
+    from graveler.lake.repository import Repository
 
 
 TARGET_BYTES = 128 << 20
 """Size of the files that a compaction writes: 128 MiB."""
 
+_QUOTED = re.compile(r"`(?:[^`]|``)*`")
+
 
 class Tables:
-    """The tables of a repository.
+    """The tables of a repository, to read and write with a Spark session.
+
+    ::
+
+        lake = graveler.spark.Tables(repo)
+        orders = lake.read("main", "tables/orders/", where={"dt": "2026-01-03"})
 
     Attributes:
         repository: The repository.
-        spark: The session, classic or of Spark Connect.
+        spark: The session, classic or of Spark Connect; by default the active one, else a new local
+            one.
     """
 
-    def __init__(self, repository: "Repository", spark: "SparkSession") -> None:
+    def __init__(self, repository: "Repository", spark: "SparkSession | None" = None) -> None:
         self.repository = repository
-        self.spark = spark
+        self.spark = spark or running()
         self._landed = Landed(repository.stores.refs.commits)
 
     def __repr__(self) -> str:
@@ -150,7 +145,7 @@ class Tables:
         if method != "spark":
             from pyspark.sql.pandas.types import from_arrow_schema
 
-            from graveler.spark.trees import TreeReader
+            from graveler.spark.metadata.trees import TreeReader
 
             stores = self.repository.stores
             request = Request(stores.location, stores.name, kind="diff", prefix=prefix)
@@ -177,7 +172,7 @@ class Tables:
         """Return the given options of the data source."""
         check_limit(self.spark)
         stores = self.repository.stores
-        check_opened(stores.location)
+        _check_opened(stores.location)
         if kind != "commits":  # the driver lists those
             check_sent(stores.objects)
         given = {name: value for name, value in options.items() if value}
@@ -185,61 +180,6 @@ class Tables:
 
     def _commit_id(self, ref: str | Commit | RefLike) -> str:
         return self.repository.ref(ref).commit_id
-
-    @property
-    def gc(self) -> "GarbageCollector":
-        """Garbage collection; Spark reads the kept ranges if there are many.
-
-        See `graveler.spark.collector`.
-        """
-        return collector(self.repository, self.spark)
-
-    def export(
-        self,
-        ref: str | Commit | RefLike,
-        place: PathText,
-        *,
-        since: str | Commit | RefLike | None = None,
-        prefix: PathText = "",
-    ) -> Export:
-        """Copy the files of a version to a folder or a bucket, by tasks, under their paths in the tree.
-
-        Each file is compared with its entry, and appears completely or not at all. A call that was stopped
-        can be repeated. After all files, a record is put as ``_SUCCESS``. The next call first removes it.
-
-        Args:
-            ref: As for `read`.
-            place: A folder that all workers have, or ``s3://bucket/prefix``, outside the storages of the
-                lake. Other files there stay.
-            since: The version that was exported to the place before. Only files that changed since are
-                copied, and files of removed paths are deleted.
-            prefix: Only this folder of the tree; names begin after it. "" for all.
-
-        Raises:
-            RefNotFoundError: No such ref.
-            CorruptionError: A file differs from its entry. The others are copied; the message has the path.
-            ObjectNotFoundError: A file is missing in its store, or there is no path below the prefix.
-            InvalidInputError: The place cannot have a file of that name, or overlaps a storage of the lake.
-            StateError: The place has another version than `since`, or no version of a complete export.
-        """
-        place = place if isinstance(place, str) else str(place)
-        base = None if since is None else self._commit_id(since)
-        folder = prefix_text(prefix, "prefix")
-        return export(self, self._commit_id(ref), text(place, "place"), base, folder)
-
-    def fsck(self, *, objects: Depth = "exist") -> "FsckReport":
-        """Do the check of ``repository.fsck`` with tasks that check ranges and objects.
-
-        The report is the same. The driver reads refs, commits, metaranges and staged writes. A check by
-        tasks cannot be resumed and has no limit of its reading rate.
-
-        Args:
-            objects: ``exist`` checks the presence and size of every object, ``checksum`` reads all objects,
-                ``none`` leaves them out.
-        """
-        stores = self.repository.stores
-        check = TaskCheck(stores, objects, by_spark(self.spark))
-        return self.repository.fsck(objects=objects, check=check)
 
     def transaction(
         self,
@@ -278,148 +218,19 @@ class Tables:
             GateFailedError: A gate that the branch requires has refused.
             FencedError: The transaction was silent for longer than a lease, and was dropped.
         """
-        return transaction(
-            self.repository,
-            self.spark,
-            branch,
-            message=message,
-            metadata=check_caller_pairs("transaction", metadata, NAMES, COMPACTION),
-            txn=None if txn is None else Txn.of(txn),
-            landed=self._landed,
-        )
+        pairs = check_caller_pairs("transaction", metadata, NAMES, COMPACTION)
+        return self._transaction(branch, message, pairs, None if txn is None else Txn.of(txn))
 
-    def commit(
+    def _transaction(
         self,
         branch: str | BranchLike,
         message: str,
-        *,
-        metadata: Mapping[str, str] | None = None,
-        committer: str = "",
-        allow_empty: bool = False,
-        method: str = "auto",
-        share_bytes: int = COMMIT_BYTES,
-    ) -> Commit:
-        """Commit the staged writes of a branch; tasks build the ranges if there is much to write.
-
-        The tree equals that of ``branch.commit``, even if tasks fail. The driver reads the staged writes,
-        holds them in memory, and lands the commit.
-
-        Args:
-            branch: The branch.
-            message: Message of the commit.
-            metadata: Metadata of the commit.
-            committer: Name of the committer; "" stands for the user of the process.
-            allow_empty: Commit even if nothing staged differs from the head.
-            method: ``process`` or ``spark``; ``auto`` uses Spark for 1 GiB or more of staged writes and of
-                ranges that they touch.
-            share_bytes: Approximate logical bytes of writes and ranges of a task.
-
-        Raises:
-            NoChangesError: Nothing is staged that differs from the head.
-            ProtectedBranchError: The branch forbids commits.
-            FencedError: The branch belongs to a run.
-            GateFailedError: A gate that the branch requires has refused; the writes stay staged.
-            MissingDependencyError: Workers do not have the driver's version of graveler.
-        """
-        return commit(
-            self.repository,
-            self.spark,
-            branch,
-            message,
-            metadata=metadata,
-            committer=committer,
-            allow_empty=allow_empty,
-            method=method,
-            share_bytes=share_bytes,
-        )
-
-    def merge(
-        self,
-        source: str | Commit | RefLike,
-        into: str | BranchLike,
-        *,
-        message: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        strategy: Strategy | None = None,
-        committer: str = "",
-        method: str = "auto",
-        share_bytes: int = MERGE_BYTES,
-    ) -> MergeResult:
-        """Merge a ref into a branch, as ``repository.merge`` does; tasks merge large changes.
-
-        The tree and the conflicts equal those of one process, even if tasks fail. If there is a conflict,
-        tasks may have put ranges that no tree names.
-
-        Args:
-            source: As for `read`.
-            into: A branch.
-            message: Message of the merge commit.
-            metadata: Metadata of the merge commit.
-            strategy: As for ``repository.merge``. Tasks get a copy of a resolver function. It may return
-                only a side or the entry of a side.
-            committer: Name of the committer; "" stands for the user of the process.
-            method: ``process`` or ``spark``; ``auto`` uses Spark if 4 GiB or more of ranges must be opened,
-                and one process for a strategy with resolver functions. If the two histories have merged
-                each other, and their best common ancestors have several trees, one process always merges.
-            share_bytes: Approximate logical bytes of the ranges that a task opens.
-
-        Raises:
-            MergeConflictError: Both sides changed a path differently; the branch does not move.
-            InvalidInputError: A resolver cannot be sent to tasks, or returns an unsupported answer.
-            ExpiredError: Garbage collection has removed the tree of a merge base.
-            MissingDependencyError: Workers do not have the driver's version of graveler.
-        """
-        return merge(
-            self.repository,
-            self.spark,
-            source,
-            into,
-            message=message,
-            metadata=metadata,
-            strategy=strategy,
-            committer=committer,
-            method=method,
-            share_bytes=share_bytes,
-        )
-
-    def pack(
-        self,
-        branch: str | BranchLike = "main",
-        *,
-        everything: bool = False,
-        method: str = "auto",
-        message: str = "",
-        committer: str = "",
-        share_bytes: int = SHARE_BYTES,
-    ) -> PackResult:
-        """Rewrite small and badly cut ranges of a branch's head by tasks, in a commit that changes no path.
-
-        The tree equals that of ``repository.pack``, even if tasks fail.
-
-        Args:
-            branch: The branch.
-            everything: Cut all ranges again, after a change of the splitting policy.
-            method: ``process`` or ``spark``; ``auto`` uses Spark if 4 GiB or more must be read.
-            message: Message of the commit; "" for one that counts ranges.
-            committer: Name of the committer; "" stands for the user of the process.
-            share_bytes: Approximate logical bytes that a task reads.
-
-        Raises:
-            RefNotFoundError: No such branch.
-            FencedError: The branch belongs to a run.
-            CorruptionError: A range cannot be read; the branch does not move.
-            MissingDependencyError: Workers do not have the driver's version of graveler.
-        """
-        return pack(
-            self.repository,
-            self.spark,
-            branch,
-            everything=everything,
-            method=method,
-            message=message,
-            committer=committer,
-            share_bytes=share_bytes,
-        )
+        metadata: Mapping[str, str],
+        txn: Txn | None = None,
+        spark: "SparkSession | None" = None,
+    ) -> AbstractContextManager[Transaction]:
+        spark = spark or self.spark
+        return transaction(self.repository, spark, branch, message, metadata, txn, self._landed)
 
     def batch_writer(
         self,
@@ -473,7 +284,7 @@ class Tables:
             check_terms(into, **options)
         app = text(txn_app, "txn_app")
         return BatchWriter(
-            self,
+            self._transaction,
             self.repository.branch(branch).name,
             into,
             app=app,
@@ -577,7 +388,7 @@ class Tables:
         """
         instance(tables, "tables", Mapping, "a mapping of names of views to paths")
         for name in tables:
-            check_view(self.spark, name)
+            _check_view(self.spark, name)
         view = self.repository.ref(ref)
         frames = {
             name: read(view, path, spark=self.spark, **options) for name, path in tables.items()
@@ -621,15 +432,7 @@ class Tables:
             return Compaction(None, 0, 0, 0, 0, 0)
         files = sum(len(one.files) for one in due)
         message = message or f"compact {folder}: {files} files"
-        with transaction(
-            self.repository,
-            self.spark,
-            branch,
-            message=message,
-            metadata={COMPACTION: folder},
-            txn=None,
-            landed=self._landed,
-        ) as tx:
+        with self._transaction(branch, message, {COMPACTION: folder}) as tx:
             due = small_files(self.repository.ref(tx.base), self.spark, folder, where, target_bytes)
             old = [entry for one in due for _, entry in one.files]
             made = tx._rewrite(folder, due) if due else []
@@ -643,21 +446,32 @@ class Tables:
         )
 
 
-def attach(repository: "Repository", spark: "SparkSession | None" = None) -> Tables:
-    """Return the tables of a repository, to read and write with a Spark session.
-
-    ::
-
-        lake = graveler.spark.attach(repo)
-        orders = lake.read("main", "tables/orders/", where={"dt": "2026-01-03"})
-
-    Args:
-        spark: The session, classic or of Spark Connect; by default the active one, else a new
-            local one.
-    """
-    return Tables(repository, spark or running())
-
-
+@cache
 def _reopened(location: str, name: str) -> Tables:
-    """Return the tables of a repository in another process."""
-    return attach(lake_of_process(location).repository(name))
+    """Return the tables of a repository in another process, whose lake stays open until it ends."""
+    return Tables(graveler.open(location).repository(name))
+
+
+def _check_opened(location: str) -> None:
+    """Refuse a lake that would be empty in another process."""
+    if load_config(location).kv_uri == "mem://":
+        raise InvalidInputError(
+            f"the key-value store of {location} is in the memory of this process, and the processes of "
+            "Spark open the lake by its location: keep it in a database, such as sqlite://kv.sqlite3"
+        )
+
+
+def _check_view(spark: "SparkSession", name: Any) -> None:
+    """Refuse an invalid name of a temporary view."""
+    from pyspark.errors import ParseException
+
+    name = text(name, "name of a view")
+    try:
+        if "." not in _QUOTED.sub("", name):
+            spark.catalog.tableExists(name)  # parses the name, in a session of Spark Connect too
+            return
+    except ParseException:
+        pass
+    raise InvalidInputError(
+        f"tables: {name!r} is not a valid view name: give letters, digits and '_', or put it in backquotes"
+    )

@@ -13,15 +13,16 @@ other spellings, an overwrite without rows, and files that a compaction has comb
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Unpack
 
 from graveler.base.arguments import BranchLike, PathText, path_text, text
 from graveler.errors import MergeConflictError, NoChangesError, StateError
+from graveler.frames.spark.reader import ReadOptions, read
+from graveler.frames.spark.writer import WriteOptions, paths_in_partitions, write
 from graveler.model import MESSAGE_BYTES, Change, Commit, Conflict, Entry
 from graveler.spark.compaction import Bin, rewrite
 from graveler.spark.idempotence import Landed, Txn
-from graveler.spark.reader import ReadOptions, read
-from graveler.spark.writer import WriteOptions, paths_in_partitions, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,30 +42,27 @@ class _LandedBefore(Exception):
         self.commit = commit
 
 
+@dataclass(slots=True)
 class Claims:
-    """The paths that must not have changed when a transaction lands.
+    """The paths that must not have changed when a transaction lands."""
 
-    Args:
-        base: The commit that the transaction has read.
-    """
-
-    def __init__(self, repository: "Repository", base: Commit) -> None:
-        self._repository = repository
-        self._base = base
-        self._folders: set[str] = set()
-        self._paths: dict[str, set[str]] = {}
+    repository: "Repository"
+    base: Commit
+    claimed: dict[str, set[str] | None] = field(default_factory=dict)
 
     def folder(self, folder: str) -> None:
         """Claim a folder: its files, and the absence of others."""
-        self._folders.add(folder)
+        self.claimed[folder] = None
 
     def paths(self, folder: str, paths: set[str]) -> None:
         """Claim files of a folder."""
-        self._paths.setdefault(folder, set()).update(paths)
+        known = self.claimed.setdefault(folder, set())
+        if known is not None:
+            known |= paths
 
     def check(self, head: Commit) -> None:
         """Compare the claimed paths with a head of the target."""
-        if head.id == self._base.id:
+        if head.id == self.base.id:
             return
         changes = {change.path: change for change in self._changes(head)}
         if not changes:
@@ -84,11 +82,9 @@ class Claims:
         )
 
     def _changes(self, head: Commit) -> Iterator[Change]:
-        for folder in self._folders:
-            yield from self._repository.diff(self._base, head, prefix=folder)
-        for folder, paths in self._paths.items():
-            for change in self._repository.diff(self._base, head, prefix=folder):
-                if change.path in paths:
+        for folder, paths in self.claimed.items():
+            for change in self.repository.diff(self.base, head, prefix=folder):
+                if paths is None or change.path in paths:
                     yield change
 
 
@@ -118,8 +114,7 @@ class Transaction:
 
     def _begin(self, run: "Run") -> None:
         self._run = run
-        self.base = self._repository.commit(run.record.base)
-        self._claims = Claims(self._repository, self.base)
+        self.base = self._claims.base = self._repository.commit(run.record.base)
 
     def _check_open(self) -> None:
         if self._over:
@@ -205,9 +200,8 @@ def transaction(
     repository: "Repository",
     spark: "SparkSession",
     branch: str | BranchLike,
-    *,
     message: str,
-    metadata: Mapping[str, str] | None,
+    metadata: Mapping[str, str],
     txn: Txn | None,
     landed: Landed,
 ) -> Iterator[Transaction]:
@@ -228,7 +222,7 @@ def transaction(
             raise _LandedBefore(before)
         work._claims.check(head)
 
-    pairs = {**(metadata or {}), **({} if txn is None else txn.metadata)}
+    pairs = {**metadata, **({} if txn is None else txn.metadata)}
     key = f"transaction {repository.stores.ids.unique()}"
     try:
         with repository.run(key, into=target.name, metadata=pairs, on_failure="drop") as run:

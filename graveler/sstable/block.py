@@ -14,7 +14,6 @@ there. The block ends with the offsets of the restarts and their number, 4 bytes
 
 import struct
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from operator import lt
@@ -127,19 +126,18 @@ _BATCH = 1024
 _MAX_KEY = KEY_BYTES + KEY_TRAILER_BYTES
 
 
-def batches(block: bytes, runs: Sequence[int], after: bytes | None) -> Iterator[Batch]:
+def batches(block: bytes, after: bytes | None) -> Iterator[Batch]:
     """Yield the records of a block in lists of about a thousand.
 
     Yielding record by record would cost half as much as the decoding. A single list would be
     unbounded, because a hostile block can hold millions of records.
 
     Args:
-        runs: The start of each run to decode, and the end of the last one (see ``bounds``).
         after: Every key is greater than this. None at the start of the table, where the
             empty key is allowed.
     """
     try:
-        yield from _batches(block, runs, after)
+        yield from _batches(block, bounds(block), after)
     except IndexError:
         raise DamageError(f"an entry ends behind its block of {len(block)} bytes") from None
 
@@ -210,20 +208,3 @@ def _refusal(key: bytes, last: bytes, kind: int) -> DamageError:
     if kind != _PUT:
         return DamageError(f"the entry at {key!r} is of type {kind}: only puts (1) are read")
     return DamageError(f"key {key!r} after {last!r}: keys ascend")
-
-
-def run_of(block: bytes, runs: Sequence[int], key: bytes) -> int:
-    """Return the position of the only run that can hold `key`."""
-    following = bisect_right(
-        runs, key, hi=len(runs) - 1, key=lambda start: _first_key(block, start)
-    )
-    return max(following - 1, 0)
-
-
-def _first_key(block: bytes, start: int) -> bytes:
-    shared, at = read_varint(block, start)
-    rest, at = read_varint(block, at)
-    _, at = read_varint(block, at)
-    if shared != 0 or rest < KEY_TRAILER_BYTES:
-        raise DamageError(f"the run at byte {start} does not start with a whole key")
-    return block[at : at + rest - KEY_TRAILER_BYTES]

@@ -8,12 +8,10 @@ key of the block. A large index has two levels: one block whose entries lead to 
 each of the same form. The writer chooses the size above which it uses two levels.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from graveler.errors import InvalidInputError
 from graveler.sstable.block import KEY_TRAILER_BYTES, bounds, entries, join_key, spend
 from graveler.sstable.format import (
     TRAILER_BYTES,
@@ -32,7 +30,6 @@ ORIGINAL_FILE_NUMBER = "rocksdb.original.file.number"
 TWO_LEVELS = 2
 
 _OURS = "graveler."
-_NAME = re.compile(r"[a-z][a-z0-9_.-]*")
 _COMPARATOR = b"leveldb.BytewiseComparator"
 _ONE_LEVEL = 0
 
@@ -101,23 +98,9 @@ def user_properties(properties: Mapping[str, bytes]) -> dict[str, str]:
         raise DamageError(f"a property is not UTF-8: {error}") from error
 
 
-def check_identity(identity: bytes) -> None:
-    """Raise InvalidInputError for an empty or invalid identity."""
-    if not identity:
-        raise InvalidInputError("a table's identity is empty: give the id of its records")
-
-
 def encode_user_properties(properties: Mapping[str, str]) -> dict[str, bytes]:
     """Return the properties as a table stores them: prefixed names, UTF-8 values."""
-    for name in properties:
-        if not _NAME.fullmatch(name):
-            raise InvalidInputError(
-                f"property {name!r}: use a-z, 0-9, '_', '.' and '-', starting with a letter"
-            )
-    try:
-        return {_OURS + name: value.encode() for name, value in properties.items()}
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(f"a property is not text: {error}") from error
+    return {_OURS + name: value.encode() for name, value in properties.items()}
 
 
 class Index(NamedTuple):

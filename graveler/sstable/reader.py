@@ -4,7 +4,6 @@ The reader finds each block by its handle, verifies it and decompresses it.
 """
 
 import sys
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
@@ -12,7 +11,7 @@ from itertools import chain
 from mmap import mmap
 
 from graveler.errors import CorruptionError
-from graveler.sstable.block import Batch, Columns, batches, bounds, entries, run_of
+from graveler.sstable.block import Batch, Columns, batches, entries
 from graveler.sstable.compression import decompress, decompressed_size
 from graveler.sstable.format import (
     CHECKSUMS,
@@ -135,7 +134,7 @@ def loaded(records: int) -> bool:
 
 
 class TableReader:
-    """The records of a table, in order or by key.
+    """The records of a table, in order.
 
     Opening reads the footer, the metaindex, the properties and the index. The reader verifies
     what it reads: checksums, sizes before it allocates memory, that keys ascend over the whole
@@ -179,13 +178,11 @@ class TableReader:
         except DamageError as error:
             raise self._corruption(str(error)) from error
 
-    def items(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Return the records (key, value) in the order of their keys.
-
-        Args:
-            start: The first key. It need not exist.
-        """
-        return chain.from_iterable(self._batches(start))
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Return the records (key, value) in the order of their keys."""
+        return chain.from_iterable(
+            zip(some.keys, some.values, strict=True) for some in self.columns()
+        )
 
     def columns(self) -> Iterator[Columns]:
         """Yield all records in key order, some hundred at a time."""
@@ -200,7 +197,7 @@ class TableReader:
                     yield found
                 together = position > start
             if not together:
-                for batch in self._block(position, b""):
+                for batch in self._block(position):
                     total += len(batch)
                     yield Columns.of(batch)
                 position += 1
@@ -225,38 +222,16 @@ class TableReader:
                 after = separators[start - 1] if start else b""
                 yield from Blocks(stored).columns(separators[start:stop], after)
 
-    def get(self, key: bytes) -> bytes | None:
-        """Return the value of `key`, or None if the table has no such key."""
-        position = bisect_left(self._index.separators, key)
-        if position == len(self._index.separators):
-            return None
-        items = chain.from_iterable(self._block(position, key, most=1))
-        return next((value for candidate, value in items if candidate == key), None)
-
-    def _batches(self, start: bytes) -> Iterator[Batch]:
-        first = bisect_left(self._index.separators, start)
-        total = 0
-        for position in range(first, len(self._index.separators)):
-            for batch in self._block(position, start if position == first else b""):
-                total += len(batch)
-                # a tuple with only the key sorts before the record of that key
-                yield batch[bisect_left(batch, (start,)) :] if position == first else batch
-        if not start:
-            self._check_total(total)
-
     def _check_total(self, total: int) -> None:
         if self.count is not None and total != self.count:
             raise self._corruption(f"{total} records, but its properties say {self.count}")
 
-    def _block(self, position: int, start: bytes, most: int | None = None) -> Iterator[Batch]:
-        """Yield the records of a data block from the run of `start` on, of at most `most` runs."""
+    def _block(self, position: int) -> Iterator[Batch]:
+        """Yield the records of a data block."""
         separators, handles = self._index
         before = separators[position - 1] if position else None
         try:
-            block = self._blocks.read(handles[position])
-            runs = bounds(block)
-            first = run_of(block, runs, start) if start else 0
-            for batch in batches(block, runs[first : first + most + 1 if most else None], before):
+            for batch in batches(self._blocks.read(handles[position]), before):
                 if batch[-1][0] > separators[position]:
                     raise DamageError(f"key {batch[-1][0]!r} is past its index entry")
                 yield batch

@@ -13,8 +13,8 @@ boundary.
 import errno
 import os
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from mmap import ACCESS_READ, MADV_RANDOM, mmap
@@ -42,7 +42,6 @@ from graveler.sstable.metadata import (
     ORIGINAL_FILE_NUMBER,
     ROCKSDB_PROPERTIES,
     SESSION,
-    check_identity,
     encode_user_properties,
 )
 from graveler.sstable.reader import BlockFile
@@ -120,10 +119,9 @@ def _session(identity: bytes, index: bytes) -> bytes:
     return "".join(digits).encode()
 
 
-COMPRESSIONS = ("none", "snappy", "lz4", "zstd")
+_COMPRESSION = "snappy"
 _BLOCK_BYTES = 32 * 1024
 _RESTART_INTERVAL = 16
-_ZSTD_OPTIONS = (-14, 1, 0, 0)  # level 1: a third faster than 3, at most 2 % larger
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _FREE_SPACE = "no space left; free some and repeat"
 _TRANSLATIONS: tuple[tuple[str, type[GravelerError], str], ...] = (
@@ -148,14 +146,14 @@ _TRANSLATIONS: tuple[tuple[str, type[GravelerError], str], ...] = (
 class TableWriter:
     """The writer of one table, from the first key to the durable file.
 
-    Use it as a context manager. `add` raises errors of RocksDB. The end of the ``with`` block
-    turns them into errors of graveler and removes the file. Leaving the block before `finish`
+    Use it as a context manager. Adding a record raises errors of RocksDB. The end of the ``with``
+    block turns them into errors of graveler and removes the file. Leaving the block before `finish`
     also removes the file.
 
         with TableWriter(path) as table:
-            add = table.add
+            added = table.records
             for key, value in records:
-                add(key, value)
+                added[key] = value
             table.finish(range_id, {"type": "range"})
 
     Keys ascend strictly and have up to 4096 bytes. The caller checks that paths have 1 to 1024
@@ -163,28 +161,16 @@ class TableWriter:
 
     Attributes:
         path: The file. An existing file is replaced.
-        add: Adds a key and its value. This is RocksDB's own method: a wrapper would take a third
-            of the time of the rest.
     """
 
-    add: Callable[[bytes, bytes], None]
-
-    def __init__(self, path: Path, *, compression: str = "snappy") -> None:
-        """Create the file.
-
-        Args:
-            path: The file, in a folder that exists.
-            compression: ``none``, ``snappy``, ``lz4`` or ``zstd``.
-        """
-        if compression not in COMPRESSIONS:
-            raise InvalidInputError(f"compression {compression!r}: use one of {COMPRESSIONS}")
+    def __init__(self, path: Path) -> None:
+        """Create the file, in a folder that exists."""
         self.path = path
-        self._sst = _open(path, compression)
-        self.add = self._sst.__setitem__
+        self._sst = _open(path)
 
     @property
     def records(self) -> MutableMapping[bytes, bytes]:
-        """RocksDB's writer, for loops. ``records[key] = value`` is `add`, but a tenth faster."""
+        """RocksDB's writer: a method of our own would take a third of the time of the rest."""
         if self._sst is None:
             raise StateError(f"table {self.path} is finished or aborted: write another one")
         records: MutableMapping[bytes, bytes] = self._sst
@@ -193,8 +179,7 @@ class TableWriter:
     def finish(self, identity: bytes, properties: Mapping[str, str]) -> None:
         """Complete the file and make its content durable. The caller syncs the folder.
 
-        With the same version of RocksDB, equal records, compression, identity and properties give
-        equal bytes. Any error removes the file.
+        With the same version of RocksDB, equal records, identity and properties give equal bytes. Any error removes the file.
 
         Args:
             identity: The identity of the records, such as their range id. Two tables with the
@@ -204,22 +189,18 @@ class TableWriter:
         if self._sst is None:
             raise StateError(f"table {self.path} is finished or aborted: write another one")
         try:
-            check_identity(identity)
-            encoded = encode_user_properties(properties)
-            self._sst.finish()
-            finalize(self.path, identity, encoded)
-        except BaseException as error:
+            with _named(self.path):
+                self._sst.finish()
+                finalize(self.path, identity, encode_user_properties(properties))
+        except BaseException:
             self.abort()
-            translated = _translated_by_system(error, self.path)
-            if translated is error:
-                raise
-            raise translated from error
-        self._close()
+            raise
+        self._sst = None
 
     def abort(self) -> None:
         """Remove the file unless it is finished. The call may be repeated."""
         if self._sst is not None:
-            self._close()
+            self._sst = None
             with suppress(OSError):  # removed already, or not a file that can be removed
                 self.path.unlink()
 
@@ -238,13 +219,6 @@ class TableWriter:
             if translated is not error:
                 raise translated from error
 
-    def _close(self) -> None:
-        self._sst = None
-        self.add = self._refuse
-
-    def _refuse(self, key: bytes, value: bytes) -> None:
-        raise StateError(f"table {self.path} is finished or aborted: {key!r} was not added")
-
 
 def _rocksdict() -> Any:
     try:
@@ -254,15 +228,10 @@ def _rocksdict() -> Any:
     return rocksdict
 
 
-def _open(path: Path, compression: str) -> Any:
-    writer = _rocksdict().SstFileWriter(_options(compression))
-    try:
+def _open(path: Path) -> Any:
+    writer = _rocksdict().SstFileWriter(_options(_COMPRESSION))
+    with _named(path):
         writer.open(str(path))
-    except Exception as error:
-        translated = _translated(error, path)
-        if translated is error:
-            raise
-        raise translated from error
     return writer
 
 
@@ -278,9 +247,19 @@ def _options(compression: str) -> Any:
     options = rocksdict.Options(raw_mode=True)
     options.set_block_based_table_factory(blocks)
     options.set_compression_type(getattr(rocksdict.DBCompressionType, compression)())
-    if compression == "zstd":
-        options.set_compression_options(*_ZSTD_OPTIONS)
     return options
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Raise graveler's error in place of one of rocksdict or of the system."""
+    try:
+        yield
+    except BaseException as error:
+        translated = _translated_by_system(error, path)
+        if translated is error:
+            raise
+        raise translated from error
 
 
 def _translated(error: BaseException, path: Path) -> BaseException:

@@ -27,15 +27,16 @@ a call by its place: its name, its key, and the number of equal calls before it:
 # The ports document the methods of the stores.
 # ruff: noqa: D102
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
-from typing import BinaryIO, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError
-from graveler.kv.store import KVStore, Predicate, Stored
-from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
+from graveler.kv.store import KVStore, KVWrapper, P
+from graveler.objects.store import ObjectInfo, ObjectStore, ObjectsWrapper
 
 Action = Callable[[str], object]
 """Called with the name of the struck call; may raise, or act as another process."""
@@ -43,6 +44,9 @@ Action = Callable[[str], object]
 Moment = Literal["before", "after"]
 """Before or after the effect of the call."""
 
+T = TypeVar("T")
+R = TypeVar("R")
+_OBJECT_CALLS = {"get": "get_object", "delete": "delete_object"}  # the other port has these, too
 _CONDITIONAL = frozenset({"set_if", "delete_if"})
 
 
@@ -161,62 +165,66 @@ class Script:
             raise
 
 
-class FaultyKVStore(KVStore):
+def _begun(items: Iterator[T], around: AbstractContextManager[None]) -> Iterator[T]:
+    """Yield the items. The call is over when the first one was read; the rest may be lost."""
+    with around:
+        first = next(items, None)
+    if first is not None:
+        yield first
+        yield from items
+
+
+class ObservedKV(KVWrapper, ABC):
+    """A key-value store whose calls a subclass surrounds. What the port makes of others is so made."""
+
+    turn = KVStore.turn
+    delete_many = KVStore.delete_many
+    scan_all = KVStore.scan_all
+    scan_below = KVStore.scan_below
+
+    @abstractmethod
+    def around(self, name: str, *args: Any) -> AbstractContextManager[None]:
+        """Return the context in which a call happens."""
+
+    def _forward(self, call: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+        with self.around(call.__name__, *args):
+            return call(*args, **named)
+
+    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return _begun(self._store.scan(partition, start), self.around("scan", partition, start))
+
+
+class ObservedObjects(ObjectsWrapper, ABC):
+    """An object store whose calls a subclass surrounds. What the port makes of others is so made."""
+
+    local_file = ObjectStore.local_file
+    put_all_if_absent = ObjectStore.put_all_if_absent
+    level = ObjectStore.level
+
+    @abstractmethod
+    def around(self, name: str, key: str) -> AbstractContextManager[None]:
+        """Return the context in which a call happens."""
+
+    def _forward(self, call: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+        with self.around(call.__name__, str(args[0])):
+            return call(*args, **named)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return _begun(self._store.list(prefix, after=after), self.around("list", prefix))
+
+
+class FaultyKVStore(ObservedKV):
     """A key-value store whose calls a script counts and strikes."""
 
     def __init__(self, store: KVStore, script: Script) -> None:
-        self._store = store
+        super().__init__(store)
         self._script = script
 
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        with self._script.around("get"):
-            return self._store.get(partition, key)
-
-    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
-        with self._script.around("get_many"):
-            return self._store.get_many(keys)
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        with self._script.around("set"):
-            self._store.set(partition, key, value)
-
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        with self._script.around("set_many"):
-            self._store.set_many(partition, items)
-
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
-        with self._script.around("set_if"):
-            return self._store.set_if(partition, key, value, predicate)
-
-    def delete(self, partition: str, key: bytes) -> None:
-        with self._script.around("delete"):
-            self._store.delete(partition, key)
-
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        with self._script.around("delete_if"):
-            self._store.delete_if(partition, key, predicate)
-
-    def drop(self, partition: str) -> None:
-        with self._script.around("drop"):
-            self._store.drop(partition)
-
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        items = self._store.scan(partition, start)
-        with self._script.around("scan"):  # after: the first item was read, the rest is lost
-            first = next(items, None)
-        if first is not None:
-            yield first
-            yield from items
-
-    def partitions(self, prefix: str) -> Iterator[str]:
-        with self._script.around("partitions"):
-            return self._store.partitions(prefix)
-
-    def close(self) -> None:
-        self._store.close()
+    def around(self, name: str, *args: Any) -> AbstractContextManager[None]:
+        return self._script.around(name)
 
 
-class FaultyObjectStore(ObjectStore):
+class FaultyObjectStore(ObservedObjects):
     """An object store whose calls a script counts and strikes.
 
     Args:
@@ -227,7 +235,7 @@ class FaultyObjectStore(ObjectStore):
     """
 
     def __init__(self, store: ObjectStore, script: Script, *, threads: int = 0) -> None:
-        self._store = store
+        super().__init__(store)
         self._script = script
         self._threads = threads
         script.threads |= threads > 0
@@ -237,52 +245,5 @@ class FaultyObjectStore(ObjectStore):
         """Number of threads that put objects."""
         return self._threads
 
-    @property
-    def root(self) -> str:
-        return self._store.root
-
-    def put(self, key: str, body: Body) -> ObjectInfo:
-        with self._script.around("put", key):
-            return self._store.put(key, body)
-
-    def put_if_absent(self, key: str, body: Body) -> bool:
-        with self._script.around("put_if_absent", key):
-            return self._store.put_if_absent(key, body)
-
-    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
-        with self._script.around("put_if_match", key):
-            return self._store.put_if_match(key, body, etag)
-
-    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
-        with self._script.around("get_object", key):
-            return self._store.get(key, expected)
-
-    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
-        with self._script.around("get_range", key):
-            return self._store.get_range(key, start, length, expected)
-
-    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
-        with self._script.around("open", key):
-            return self._store.open(key, expected)
-
-    def head(self, key: str) -> ObjectInfo:
-        with self._script.around("head", key):
-            return self._store.head(key)
-
-    def delete(self, key: str) -> bool:
-        with self._script.around("delete_object", key):
-            return self._store.delete(key)
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        items = self._store.list(prefix, after=after)
-        with self._script.around("list", prefix or "/"):
-            first = next(items, None)
-        if first is not None:
-            yield first
-            yield from items
-
-    def uri(self, key: str) -> str:
-        return self._store.uri(key)
-
-    def close(self) -> None:
-        self._store.close()
+    def around(self, name: str, key: str) -> AbstractContextManager[None]:
+        return self._script.around(_OBJECT_CALLS.get(name, name), key or "/")

@@ -17,13 +17,13 @@ from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from graveler.errors import InvalidInputError
 from graveler.gates import Gate
 from graveler.gates.gate import Check
 from graveler.lake import Repository
-from graveler.testing.faults import ProcessDied, lost_reply, unavailable
+from graveler.testing.faults import Action, Moment, ProcessDied, lost_reply, unavailable
 from graveler.testing.observer import Observer, Same, contents
 from graveler.testing.process import Call, Process
 from graveler.testing.verdict import Verdict, differences, leftovers
@@ -33,13 +33,7 @@ Pipeline = Callable[[Any], object]
 """Called with a repository, or with a run if `simulate` was given its key."""
 
 Kind = Literal["dies-before", "dies-after", "unavailable", "lost-reply", "overtaken"]
-KINDS: tuple[Kind, ...] = (
-    "dies-before",
-    "dies-after",
-    "unavailable",
-    "lost-reply",
-    "overtaken",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _OF_WRITES = frozenset({"dies-after", "lost-reply"})
 _REPOSITORY = "simulated"
@@ -305,19 +299,15 @@ def _disturbed(
     observer = scene.begin()
     process = Process(observer.seen)
     overtaking: list[BaseException | None] = []
-    match point.kind:
-        case "dies-before":
-            process.strike(point.call.number, process.die)
-        case "dies-after":
-            process.strike(point.call.number, process.die, moment="after")
-        case "unavailable":
-            process.strike(point.call.number, unavailable)
-        case "lost-reply":
-            process.strike(point.call.number, lost_reply, moment="after")
-        case "overtaken":
-            process.strike(
-                point.call.number, lambda _: overtaking.append(scene.run_again(observer))
-            )
+    actions: dict[Kind, tuple[Action, Moment]] = {
+        "dies-before": (process.die, "before"),
+        "dies-after": (process.die, "after"),
+        "unavailable": (unavailable, "before"),
+        "lost-reply": (lost_reply, "after"),
+        "overtaken": (lambda _: overtaking.append(scene.run_again(observer)), "before"),
+    }
+    action, moment = actions[point.kind]
+    process.strike(point.call.number, action, moment=moment)
     error = scene.run(process)
     if process.struck is None and not threaded and not process.threaded:
         reason = "the pipeline did not come to this call again: it does something else each time"

@@ -11,17 +11,25 @@ import linecache
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock, get_ident
 from types import FrameType
-from typing import BinaryIO, ClassVar
+from typing import Any, ClassVar
 
-from graveler.kv.store import KVStore, Predicate, Stored
-from graveler.objects.store import ANYTHING, Body, Expected, ObjectInfo, ObjectStore
-from graveler.testing.faults import Action, Moment, ProcessDied, lost_reply, unavailable
+from graveler.kv.store import KVStore
+from graveler.objects.store import ObjectStore
+from graveler.testing.faults import (
+    Action,
+    Moment,
+    ObservedKV,
+    ObservedObjects,
+    ProcessDied,
+    lost_reply,
+    unavailable,
+)
 
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _RUNNER = str(Path(__file__).with_name("pipeline.py"))
@@ -160,66 +168,25 @@ def _where() -> str:
     return ""
 
 
-class WatchedKV(KVStore):
+class WatchedKV(ObservedKV):
     """A key-value store whose calls a process counts."""
 
     def __init__(self, store: KVStore, process: Process) -> None:
-        self._store = store
+        super().__init__(store)
         self._process = process
 
-    def _around(self, name: str, partition: str, key: bytes = b"") -> AbstractContextManager[None]:
+    def around(self, name: str, *args: Any) -> AbstractContextManager[None]:
+        partition, key = args[0], args[1] if args[1:] and name != "set_many" else b""
+        if name == "get_many":
+            partition = " ".join(dict.fromkeys(partition for partition, _ in args[0]))
+            key = b" ".join(key for _, key in args[0])
         return self._process.around("kv", name, partition, key.decode("utf-8", "replace"))
-
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        with self._around("get", partition, key):
-            return self._store.get(partition, key)
-
-    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
-        partition = " ".join(dict.fromkeys(partition for partition, _ in keys))
-        with self._around("get_many", partition, b" ".join(key for _, key in keys)):
-            return self._store.get_many(keys)
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        with self._around("set", partition, key):
-            self._store.set(partition, key, value)
-
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        with self._around("set_many", partition):
-            self._store.set_many(partition, items)
-
-    def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
-        with self._around("set_if", partition, key):
-            return self._store.set_if(partition, key, value, predicate)
-
-    def delete(self, partition: str, key: bytes) -> None:
-        with self._around("delete", partition, key):
-            self._store.delete(partition, key)
-
-    def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
-        with self._around("delete_if", partition, key):
-            self._store.delete_if(partition, key, predicate)
-
-    def drop(self, partition: str) -> None:
-        with self._around("drop", partition):
-            self._store.drop(partition)
-
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        items = self._store.scan(partition, start)
-        with self._around("scan", partition, start):
-            first = next(items, None)
-        if first is not None:
-            yield first
-            yield from items
-
-    def partitions(self, prefix: str) -> Iterator[str]:
-        with self._around("partitions", prefix):
-            return self._store.partitions(prefix)
 
     def close(self) -> None:
         """Do nothing: other processes still use the store."""
 
 
-class WatchedObjects(ObjectStore):
+class WatchedObjects(ObservedObjects):
     """An object store whose calls a process counts."""
 
     put_threads: ClassVar[int] = (
@@ -227,58 +194,14 @@ class WatchedObjects(ObjectStore):
     )
 
     def __init__(self, store: ObjectStore, process: Process) -> None:
-        self._store = store
+        super().__init__(store)
         self._process = process
 
-    def _around(self, name: str, key: str) -> AbstractContextManager[None]:
+    def around(self, name: str, key: str) -> AbstractContextManager[None]:
         return self._process.around("objects", name, "", key)
 
-    @property
-    def root(self) -> str:
-        return self._store.root
-
-    def put(self, key: str, body: Body) -> ObjectInfo:
-        with self._around("put", key):
-            return self._store.put(key, body)
-
-    def put_if_absent(self, key: str, body: Body) -> bool:
-        with self._around("put_if_absent", key):
-            return self._store.put_if_absent(key, body)
-
-    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
-        with self._around("put_if_match", key):
-            return self._store.put_if_match(key, body, etag)
-
-    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
-        with self._around("get", key):
-            return self._store.get(key, expected)
-
-    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
-        with self._around("get_range", key):
-            return self._store.get_range(key, start, length, expected)
-
-    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
-        with self._around("open", key):
-            return self._store.open(key, expected)
-
-    def head(self, key: str) -> ObjectInfo:
-        with self._around("head", key):
-            return self._store.head(key)
-
-    def delete(self, key: str) -> bool:
-        with self._around("delete", key):
-            return self._store.delete(key)
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        items = self._store.list(prefix, after=after)
-        with self._around("list", prefix):
-            first = next(items, None)
-        if first is not None:
-            yield first
-            yield from items
-
-    def uri(self, key: str) -> str:
-        return self._store.uri(key)
+    def close(self) -> None:
+        """Do nothing: other processes still use the store."""
 
 
 class Faults:

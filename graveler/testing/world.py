@@ -16,7 +16,7 @@ from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
 from graveler.repository.branch import Branch, fence_of
-from graveler.repository.writes import StagedWrites
+from graveler.repository.writes.staged import StagedWrites
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.process import Process, WatchedKV, WatchedObjects
 

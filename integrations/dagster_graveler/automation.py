@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_graveler.lifecycle import assets_of_run
+from dagster_graveler.context import assets_of_run
 from dagster_graveler.materializations import PUBLISHED
 
 _PAGE = 1000

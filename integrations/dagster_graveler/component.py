@@ -8,38 +8,18 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import dagster as dg
-from dagster.components.resolved.core_models import (
-    DailyPartitionsDefinitionModel,
-    HourlyPartitionsDefinitionModel,
-    StaticPartitionsDefinitionModel,
-    TimeWindowPartitionsDefinitionModel,
-    WeeklyPartitionsDefinitionModel,
-    resolve_partitions_def,
-)
+from dagster.components.resolved.core_models import SharedAssetKwargs
 from pydantic import BaseModel, Field
 
-from dagster_graveler.definitions import surround
+from dagster_graveler.definitions import surround, watched
 from dagster_graveler.io_managers.base import GravelerIOManager
-from dagster_graveler.lifecycle import build_lifecycle_sensors, build_reaper_sensor
 from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS
-from dagster_graveler.resource import GravelerResource, GravelerS3
-from dagster_graveler.rollback import build_rollback_job
+from dagster_graveler.resource import GravelerResource
 from dagster_graveler.sensors.branches import deployment_branch
+from dagster_graveler.settings import GravelerS3
 from graveler.errors import InvalidInputError
 
 _SHORTEST = 2
-
-_Partitions = Annotated[
-    dg.PartitionsDefinition[str] | None,
-    dg.Resolver(
-        resolve_partitions_def,
-        model_field_type=HourlyPartitionsDefinitionModel
-        | DailyPartitionsDefinitionModel
-        | WeeklyPartitionsDefinitionModel
-        | TimeWindowPartitionsDefinitionModel
-        | StaticPartitionsDefinitionModel,
-    ),
-]
 
 
 class _ScaffoldParams(BaseModel):
@@ -63,18 +43,25 @@ class GravelerScaffolder(dg.Scaffolder[_ScaffoldParams]):
         dg.scaffold_component(request, {"lake": params.lake, "repository": repository})
 
 
-_MODELS = {**GravelerResource.model_fields, **GravelerIOManager.model_fields}
 _OWN = ("graveler", "lake", "repository", "s3", "password")
+
+
+def _attribute(name: str, setting: Any) -> tuple[str, Any, Any]:
+    described = dg.Resolver.default(description=setting.description)
+    default = partial(setting.get_default, call_default_factory=True)
+    return name, Annotated[setting.annotation, described], field(default_factory=default)
+
+
 _Settings: Any = make_dataclass(  # each setting of the resource and the IO manager is an attribute
     "_Settings",
     [
-        (
-            name,
-            given.annotation,
-            field(default_factory=partial(given.get_default, call_default_factory=True)),
-        )
-        for name, given in _MODELS.items()
-        if name not in _OWN
+        ("partitions", SharedAssetKwargs.__annotations__["partitions_def"], field(default=None)),
+        *(
+            _attribute(name, setting)
+            for kind in (GravelerResource, GravelerIOManager)
+            for name, setting in kind.model_fields.items()
+            if name not in _OWN
+        ),
     ],
 )
 
@@ -84,28 +71,16 @@ _Settings: Any = make_dataclass(  # each setting of the resource and the IO mana
 class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore[misc] # made above
     """A repository of a lake: its resource, an IO manager, and the publishing of assets to it.
 
+    Every setting of `GravelerResource` and `GravelerIOManager` is an attribute, too.
+
     Attributes:
         lake: The lake's folder, a ``graveler.toml``, or the URI of a key-value store without a
             password.
-        user: The user of the database.
-        password: Its password, as ``{env: LAKE_PASSWORD}``: Dagster shows the name only.
-        storage: The object store of new repositories: ``s3://bucket/prefix``.
-        s3: Settings of S3, as in `GravelerS3`; keys as ``{env: NAME}``.
-        cache: Folder for the cache.
-        no_progress_seconds: Seconds after which a call on a store without progress ends.
         repository: The name of the repository.
-        into: The branch that runs publish to; ``"{{ deployment_branch() }}"`` for branch deployments.
-        ui: The address of Dagster's web server; commits then link to their runs.
-        commit_url: The address of a commit's page, with ``{repository}`` and ``{commit}``.
+        password: The password of the key-value store, as ``{env: LAKE_PASSWORD}``: Dagster shows the
+            name only.
+        s3: Settings of S3, as in `GravelerS3`; keys as ``{env: NAME}``.
         name: The prefix of all names.
-        prefix: The beginning of all paths.
-        layout: An asset's folder, with ``{asset}`` and ``{partition}``.
-        load_as: The type for an argument without annotation, if the written type is not known.
-        pickle: Whether values of other types are stored by Python's pickle.
-        mode: ``overwrite``, ``append`` or ``error``.
-        file_format: Spark's name of the format of Spark frames.
-        partition_by: Columns of Spark frames that become ``key=value`` folders.
-        options: Spark's options of the format.
         assets: Keys of the assets that a run publishes together. Without assets, the component has
             the resource and the sensors that end unpublished runs.
         partitions: The partitions of the assets.
@@ -118,9 +93,6 @@ class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore
             ``"{{ dg.AutomationCondition.eager() }}"``; by default in every run that it requests for
             any of the assets.
         publish_adhoc: Whether to publish assets that were selected by hand.
-        on_failure: ``park`` keeps the commits of a failed run, ``drop`` does not.
-        lease_seconds: How long a run may be silent before it counts as dead.
-        ttl_days: How long a parked run is kept.
     """
 
     lake: str
@@ -129,7 +101,6 @@ class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore
     s3: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     name: str = "graveler"
     assets: Sequence[dg.ResolvedAssetKey] = ()
-    partitions: _Partitions = None
     single_run: bool = False
     gates: Sequence[str] = ()
     asset_checks: Sequence[str] = ()
@@ -145,46 +116,37 @@ class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the definitions."""
-        settings = {name: getattr(self, name) for name in _MODELS if name not in _OWN}
         graveler = GravelerResource(
             lake=self.lake,
             repository=self.repository,
-            **{name: settings[name] for name in GravelerResource.model_fields if name in settings},
             password=_variable("password", self.password),
             s3=GravelerS3(**{key: _variable(key, value) for key, value in self.s3.items()}),
+            **self._settings_of(GravelerResource),
         )
-        manager = GravelerIOManager(
-            graveler=graveler,
-            **{name: settings[name] for name in GravelerIOManager.model_fields if name in settings},
-        )
+        manager = GravelerIOManager(graveler=graveler, **self._settings_of(GravelerIOManager))
         manager.check_folders(dict.fromkeys(self.assets, self.partitions))
         gates = [gate for name in self.gates for gate in _load_all("gate", name)]
         checks = [check for name in self.asset_checks for check in _load_all("check", name)]
-        resources = {key: _load("resource", name) for key, name in self.resources.items()}
+        more = {key: _load("resource", name) for key, name in self.resources.items()}
+        resources = {"graveler": graveler, "io_manager": manager, **more}
         if self.assets:
-            pipeline = surround(
+            defs = surround(
                 self.assets,
-                graveler,
+                resources,
+                name=self.name,
                 gates=gates,
                 partitions_def=self.partitions,
-                backfill_policy=dg.BackfillPolicy.single_run() if self.single_run else None,
-                io_manager=manager,
-                resources=resources,
                 publish_adhoc=self.publish_adhoc,
+                backfill_policy=dg.BackfillPolicy.single_run() if self.single_run else None,
                 pool=self.pool,
                 automation_condition=self.automation_condition or WITH_DEPS,
-                name=self.name,
             )
-            return dg.Definitions.merge(pipeline, dg.Definitions(asset_checks=checks))
-        return dg.Definitions(
-            asset_checks=checks,
-            jobs=[build_rollback_job(f"{self.name}_rollback")],
-            sensors=[
-                *build_lifecycle_sensors(self.name, publish_adhoc=self.publish_adhoc, gates=gates),
-                build_reaper_sensor(f"{self.name}_reaper"),
-            ],
-            resources={"graveler": graveler, "io_manager": manager, **resources},
-        )
+        else:
+            defs = watched(self.name, resources, self.publish_adhoc, gates)
+        return dg.Definitions.merge(defs, dg.Definitions(asset_checks=checks))
+
+    def _settings_of(self, kind: type[BaseModel]) -> Mapping[str, Any]:
+        return {name: getattr(self, name) for name in kind.model_fields if name not in _OWN}
 
 
 def _variable(name: str, value: str | Mapping[str, str]) -> str:

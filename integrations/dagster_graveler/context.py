@@ -1,29 +1,21 @@
 """Values from Dagster's contexts: keys of runs, partitions and windows, metadata of commits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 
 import dagster as dg
-from dagster import (
-    AssetCheckExecutionContext,
-    AssetExecutionContext,
-    DagsterRun,
-    InputContext,
-    OpExecutionContext,
-    OutputContext,
-)
 
 from graveler.base.names import hour_folder, hour_text
 from graveler.errors import InvalidInputError
 from graveler.lake import Origin
 
-StepContext = AssetExecutionContext | OpExecutionContext | AssetCheckExecutionContext
+StepContext = dg.AssetExecutionContext | dg.OpExecutionContext | dg.AssetCheckExecutionContext
 """The context of a function of an asset, an op or a check."""
 
-RunContext = StepContext | InputContext | OutputContext | DagsterRun
+RunContext = StepContext | dg.InputContext | dg.OutputContext | dg.DagsterRun
 """Every context that belongs to one Dagster run."""
 
 RANGE_TAGS = (
@@ -56,25 +48,18 @@ _LONG = 80
 _MOST_RUNS = 256
 
 _pipelines: dict[frozenset[dg.AssetKey], str] = {}
-_runs: dict[str, DagsterRun] = {}
+_runs: dict[str, dg.DagsterRun] = {}
 
 
-def run_of(context: RunContext) -> DagsterRun:
+def run_of(context: RunContext) -> dg.DagsterRun:
     """Return the Dagster run of a context."""
-    if isinstance(context, DagsterRun):
-        return context
-    if isinstance(context, InputContext | OutputContext):
-        return context.step_context.dagster_run
-    return context.run
+    return context if isinstance(context, dg.DagsterRun) else step_of(context).dagster_run
 
 
-def partition_of(run: DagsterRun) -> str:
+def partition_of(run: dg.DagsterRun) -> str:
     """Return the partition of a run, the two ends of a range of partitions, or ""."""
-    if _PARTITION in run.tags:
-        return run.tags[_PARTITION]
-    if RANGE_TAGS[0] in run.tags:
-        return "...".join(run.tags[tag] for tag in RANGE_TAGS)
-    return ""
+    ends = (run.tags[tag] for tag in RANGE_TAGS if tag in run.tags)
+    return run.tags.get(_PARTITION) or "...".join(ends)
 
 
 def declare_pipeline(job: str, assets: Iterable[dg.AssetKey]) -> None:
@@ -93,12 +78,10 @@ class Identity:
     Attributes:
         key: The key of the graveler run.
         owner: The owner of its attempt: the id of the Dagster run, or ``backfill`` and an id.
-        into: Its target.
     """
 
     key: str
     owner: str
-    into: str = MAIN
 
     @property
     def backfill(self) -> str:
@@ -122,22 +105,22 @@ def identity_of(context: RunContext, into: str = MAIN) -> Identity:
     change before the next one.
     """
     run = run_of(context)
-    if not isinstance(context, DagsterRun) and not _is_tagged(run):
+    if not isinstance(context, dg.DagsterRun) and not _is_tagged(run):
         run = _tagged(run, step_of(context).instance)
     job, owner = (run.tags[_JOB], run.tags[_OWNER]) if _is_tagged(run) else _work(run, None)
     shared = owner if owner != run.run_id else ""
     scope = partition_of(run) or shared or run.root_run_id or run.run_id
     target = "" if into == MAIN else f" into {into}"
-    return Identity(f"dagster {job} {scope}{target}", owner, into)
+    return Identity(f"dagster {job} {scope}{target}", owner)
 
 
-def _is_tagged(run: DagsterRun) -> bool:
+def _is_tagged(run: dg.DagsterRun) -> bool:
     """Return whether a run has tags of its own; a re-execution has copies of its parent's."""
     shared = f"backfill {run.tags.get(_BACKFILL)}"
     return run.tags.get(_OWNER) in (run.run_id, shared)
 
 
-def _tagged(run: DagsterRun, instance: dg.DagsterInstance) -> DagsterRun:
+def _tagged(run: dg.DagsterRun, instance: dg.DagsterInstance) -> dg.DagsterRun:
     """Return the run with its tags, which are stored if they are not yet."""
     stored = _runs.get(run.run_id) or instance.get_run_by_id(run.run_id) or run
     if not _is_tagged(stored):
@@ -151,7 +134,7 @@ def _tagged(run: DagsterRun, instance: dg.DagsterInstance) -> DagsterRun:
     return stored
 
 
-def makes_all(run: DagsterRun) -> bool:
+def makes_all(run: dg.DagsterRun) -> bool:
     """Return whether a run was launched for all assets or ops that its key stands for."""
     if run.op_selection:
         return False
@@ -159,12 +142,11 @@ def makes_all(run: DagsterRun) -> bool:
     return not run.asset_selection or run.job_name == _IMPLICIT or pipeline == run.job_name
 
 
-def _work(run: DagsterRun, instance: dg.DagsterInstance | None) -> tuple[str, str]:
+def _work(run: dg.DagsterRun, instance: dg.DagsterInstance | None) -> tuple[str, str]:
     """Return the job in the key of a run, and the owner."""
-    if run.parent_run_id and instance is not None:
-        parent = instance.get_run_by_id(run.parent_run_id)
-        if parent is not None and _JOB in parent.tags:
-            return parent.tags[_JOB], run.run_id
+    parent = None if instance is None else next(parents_of(instance, run), None)
+    if parent is not None and _JOB in parent.tags:
+        return parent.tags[_JOB], run.run_id
     if run.job_name.startswith(_EPHEMERAL) and run.job_snapshot_id:
         return f"{run.job_name}({run.job_snapshot_id[:8]})", run.run_id
     if run.job_name != _IMPLICIT or not run.asset_selection:
@@ -181,7 +163,7 @@ def _work(run: DagsterRun, instance: dg.DagsterInstance | None) -> tuple[str, st
 
 
 def _siblings(
-    run: DagsterRun, made: frozenset[dg.AssetKey], instance: dg.DagsterInstance | None
+    run: dg.DagsterRun, made: frozenset[dg.AssetKey], instance: dg.DagsterInstance | None
 ) -> frozenset[dg.AssetKey]:
     """Return the assets of the same pipeline that the backfill of a run makes."""
     backfill = run.tags.get(_BACKFILL, "")
@@ -191,9 +173,19 @@ def _siblings(
     return targets.intersection(frozenset().union(*pipelines)) if pipelines else targets
 
 
+def parents_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.DagsterRun]:
+    """Yield the run that was re-executed, the one before it, and so on."""
+    while run.parent_run_id and (parent := instance.get_run_by_id(run.parent_run_id)):
+        yield parent
+        run = parent
+
+
 def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
-    """Return the metadata with which the run and its merge commit name their Dagster run."""
-    run = run_of(context)
+    """Return the metadata with which the run and its merge commit name their Dagster run.
+
+    The window of the partitions is an ISO 8601 interval: ``2013-01-01T05:00Z/2013-01-01T06:00Z``.
+    """
+    run, window = run_of(context), window_of(context)
     remote = run.remote_job_origin
     location = remote.repository_origin.code_location_origin.location_name if remote else ""
     return {
@@ -201,10 +193,11 @@ def run_metadata(context: RunContext, *, ui: str = "") -> dict[str, str]:
         "dagster.root_run_id": run.root_run_id or run.run_id,
         **({LOCATION: location} if location else {}),
         **({BACKFILL: run.tags[_BACKFILL]} if _BACKFILL in run.tags else {}),
+        **({_WINDOW: f"{hour_text(window.start)}/{hour_text(window.end)}"} if window else {}),
     }
 
 
-def step_metadata(context: StepContext | OutputContext, *, ui: str = "") -> dict[str, str]:
+def step_metadata(context: StepContext | dg.OutputContext, *, ui: str = "") -> dict[str, str]:
     """Return the metadata with which the commit of a step names its Dagster step."""
     step = step_of(context).step.key
     assets, version = _assets(context)
@@ -215,37 +208,37 @@ def step_metadata(context: StepContext | OutputContext, *, ui: str = "") -> dict
 
 
 def _origin(context: RunContext, ui: str) -> Origin:
-    run = run_of(context)
+    run, window = run_of(context), window_of(context)
     return Origin(
         "dagster",
         job=run.job_name,
         run_id=run.run_id,
         partition=partition_of(run),
         url=f"{ui.rstrip('/')}/runs/{run.run_id}" if ui else "",
-        hour=_hour(context),
+        hour=hour_text(window.start) if window else "",
     )
 
 
-def output_name(context: OutputContext) -> str:
+def output_name(context: dg.OutputContext) -> str:
     """Return the name of an output, unique in its step."""
     return f"{context.name}.{context.mapping_key}" if context.mapping_key else context.name
 
 
-def step_of(context: StepContext | OutputContext | InputContext) -> dg.StepExecutionContext:
+def step_of(context: StepContext | dg.OutputContext | dg.InputContext) -> dg.StepExecutionContext:
     """Return Dagster's own context of the step."""
-    if isinstance(context, OutputContext | InputContext):
+    if isinstance(context, dg.OutputContext | dg.InputContext):
         return context.step_context
     return context.get_step_execution_context()
 
 
-def _assets(context: StepContext | OutputContext) -> tuple[str, str]:
+def _assets(context: StepContext | dg.OutputContext) -> tuple[str, str]:
     """Return the assets that a step makes, and their code version or ""."""
-    if isinstance(context, OutputContext):
+    if isinstance(context, dg.OutputContext):
         if not context.has_asset_key:
             return "", ""
         node = step_of(context).job_def.asset_layer.get(context.asset_key)
         return context.asset_key.to_user_string(), node.code_version or ""
-    if not isinstance(context, AssetExecutionContext) or not context.has_assets_def:
+    if not isinstance(context, dg.AssetExecutionContext) or not context.has_assets_def:
         return "", ""
     selected, versions = context.selected_asset_keys, context.assets_def.code_versions_by_key
     return (
@@ -254,15 +247,20 @@ def _assets(context: StepContext | OutputContext) -> tuple[str, str]:
     )
 
 
-def _hour(context: RunContext) -> str:
-    """Return the start of the run's window of time, or "" if it has none."""
-    window = window_of(context)
-    return hour_text(window.start) if window else ""
+def assets_of_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Collection[dg.AssetKey]:
+    """Return the assets that a Dagster run has made or was to make."""
+    if run.asset_selection:
+        return run.asset_selection
+    if not run.execution_plan_snapshot_id:
+        return ()
+    plan = instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
+    outputs = [output.properties for step in plan.steps for output in step.outputs]
+    return {made.asset_key for made in outputs if made is not None and made.asset_key is not None}
 
 
 def window_of(context: RunContext) -> dg.TimeWindow | None:
     """Return the window of time of the run's partitions; None if they are not times."""
-    if isinstance(context, DagsterRun):
+    if isinstance(context, dg.DagsterRun):
         return None
     with suppress(dg.DagsterInvariantViolationError, ValueError):
         return step_of(context).partition_time_window
@@ -285,11 +283,7 @@ def partition_folder(definition: dg.PartitionsDefinition[str], key: str) -> str:
 
 
 def run_partitions(step: dg.StepExecutionContext) -> Sequence[str]:
-    """Return the partitions of the run of a step: those of its tags, which Dagster may mistake.
-
-    Raises:
-        InvalidInputError: The list of a range of partitions lacks an end of the range.
-    """
+    """Return the partitions of the run of a step: those of its tags, which Dagster may mistake."""
     run, definition = step.dagster_run, step.run_partitions_def
     if _PARTITION in run.tags:
         return [run.tags[_PARTITION]]
@@ -306,20 +300,15 @@ def run_partitions(step: dg.StepExecutionContext) -> Sequence[str]:
     return keys
 
 
-def output_partitions(context: OutputContext) -> Sequence[str]:
-    """Return the partitions of an output."""
-    own = run_partitions(step_of(context)) if is_in_run(context) else ()
-    return own or list(context.asset_partition_keys)
+def asset_partitions(context: dg.InputContext | dg.OutputContext) -> Sequence[str]:
+    """Return the partitions of an input or output.
 
-
-def input_partitions(context: InputContext) -> Sequence[str]:
-    """Return the partitions of an input.
-
-    If Dagster takes the run's partition for another one, this is only known for the same partition.
-
-    Raises:
-        InvalidInputError: The partitions are not known.
+    If Dagster takes the run's partition for another one, those of an input are only known for the
+    same partition.
     """
+    if isinstance(context, dg.OutputContext):
+        run = run_partitions(step_of(context)) if is_in_run(context) else ()
+        return run or list(context.asset_partition_keys)
     listed = list(context.asset_partition_keys)
     own = step_of(context).run_partitions_def if is_in_run(context) else None
     key = run_of(context).tags.get(_PARTITION) if own is not None else None
@@ -337,22 +326,13 @@ def input_partitions(context: InputContext) -> Sequence[str]:
     )
 
 
-def is_in_run(context: InputContext | OutputContext) -> bool:
+def is_in_run(context: dg.InputContext | dg.OutputContext) -> bool:
     """Return whether an input or output belongs to a Dagster run."""
     try:
         context.step_context  # noqa: B018 - it raises outside a run
     except dg.DagsterInvariantViolationError:
         return False
     return True
-
-
-def window_metadata(context: RunContext) -> dict[str, str]:
-    """Return metadata with the window of the run's partitions; none if they are not times.
-
-    The window is an ISO 8601 interval: ``2013-01-01T05:00Z/2013-01-01T06:00Z``.
-    """
-    window = window_of(context)
-    return {_WINDOW: f"{hour_text(window.start)}/{hour_text(window.end)}"} if window else {}
 
 
 def read_window(metadata: Mapping[str, str]) -> tuple[datetime, datetime] | None:

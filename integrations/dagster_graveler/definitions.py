@@ -1,33 +1,32 @@
 """All definitions of a pipeline of assets with graveler runs, in one call."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 import dagster as dg
 from dagster._utils.warnings import disable_dagster_warnings
 
 from dagster_graveler.automation import automation_sensors, warn_of_followers
-from dagster_graveler.catalog import asset_folders, catalogued, on_target
 from dagster_graveler.context import declare_pipeline
 from dagster_graveler.gates import concerned, graveler_gates
 from dagster_graveler.io_managers.base import GravelerIOManager
-from dagster_graveler.lifecycle import (
+from dagster_graveler.jobs import build_rollback_job
+from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS, build_publish_asset
+from dagster_graveler.resource import GravelerResource
+from dagster_graveler.sensors.lifecycle import (
     build_lifecycle_hook,
     build_lifecycle_sensors,
     build_reaper_sensor,
 )
-from dagster_graveler.publish import PUBLISH_POOL, WITH_DEPS, build_publish_asset
-from dagster_graveler.resource import GravelerResource
-from dagster_graveler.rollback import build_rollback_job
 from graveler.base.arguments import each, instance, optional, text
 from graveler.errors import InvalidInputError
+from graveler.frames.libraries import PACKAGES
 from graveler.gates.gate import Check, Gate, as_gates
 
-# the managers and pipelines of each resource; the manager keeps it, and so its id
-_managers: dict[int, GravelerIOManager] = {}
-_pipelines = defaultdict[int, dict[str, list[dg.AssetsDefinition]]](dict)
+# the manager and the pipelines of each resource; the manager keeps it, and so its id
+_shared: dict[int, tuple[GravelerIOManager, dict[str, list[dg.AssetsDefinition]]]] = {}
 _MANAGERS = (dg.IOManagerDefinition, dg.ConfigurableIOManagerFactory)
+_MOST_KINDS = 3
 
 
 @disable_dagster_warnings()  # of beta and preview APIs, which are used here
@@ -86,36 +85,34 @@ def graveler_definitions(
         raise InvalidInputError(
             f"graveler_definitions {name!r}: give at least one asset that a run makes"
         )
-    partitions_def = _common_partitions(made, partitions_def)
-    if partitions_def is not None and not publish_adhoc:
-        _check_conditions(made, f"{name}_publish")
-    manager = io_manager or _default_manager(graveler)
+    publish = f"{name}_publish"
+    partitions_def = _common_partitions(made, partitions_def, "" if publish_adhoc else publish)
+    # a code location has one IO manager of a key
+    own, pipelines = _shared.setdefault(id(graveler), (GravelerIOManager(graveler=graveler), {}))
+    manager = io_manager or own
+    given = {"graveler": graveler, "io_manager": manager, **(resources or {})}
     if isinstance(manager, GravelerIOManager):
-        manager.check_folders(_kept(made))
-    _default_manager(graveler)
-    _pipelines[id(graveler)][name] = made
-    warn_of_followers(_pipelines[id(graveler)])
-    keys = {key for asset in made for key in asset.keys}
+        manager.check_folders(
+            {spec.key: spec.partitions_def for spec, at, _ in _stored(made) if at == "io_manager"}
+        )
+    pipelines[name] = made
+    warn_of_followers(pipelines)
     return dg.Definitions.merge(
         dg.Definitions(
-            assets=catalogued(assets, {"io_manager": manager, **(resources or {})}),
+            assets=_catalogued(assets, made, given),
             asset_checks=list(asset_checks),
-        ),
-        dg.Definitions(
-            sensors=automation_sensors(f"{name}_automation", made, dg.AssetKey(f"{name}_publish"))
+            sensors=automation_sensors(f"{name}_automation", made, dg.AssetKey(publish)),
         ),
         surround(
-            keys,
-            graveler,
+            {key for asset in made for key in asset.keys},
+            given,
+            name=name,
             gates=gates,
             partitions_def=partitions_def,
-            backfill_policy=_common_policy(made),
-            io_manager=manager,
-            resources=resources,
             publish_adhoc=publish_adhoc,
+            backfill_policy=_common_policy(made),
             pool=pool,
             automation_condition=automation_condition,
-            name=name,
         ),
     )
 
@@ -126,54 +123,24 @@ def _is_at_launch(given: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, (GravelerResource, GravelerIOManager))
 
 
-def _default_manager(graveler: GravelerResource) -> GravelerIOManager:
-    """Return the IO manager of a resource: one, because a code location has one of a key."""
-    if id(graveler) not in _managers:
-        _managers[id(graveler)] = GravelerIOManager(graveler=graveler)
-    return _managers[id(graveler)]
-
-
-def _kept(
-    assets: Iterable[dg.AssetsDefinition],
-) -> dict[dg.AssetKey, dg.PartitionsDefinition[str] | None]:
-    """Return the partitions of the assets whose values the IO manager stores."""
-    return {
-        key: asset.specs_by_key[key].partitions_def
-        for asset in assets
-        for name, key in asset.keys_by_output_name.items()
-        if asset.get_io_manager_key_for_asset_key(key) == "io_manager"
-        and not asset.node_def.output_def_named(name).dagster_type.is_nothing
-    }
-
-
 def surround(
     keys: Iterable[dg.AssetKey],
-    graveler: GravelerResource,
+    resources: Mapping[str, Any],
     *,
+    name: str = "graveler",
     gates: Gate | Check | Iterable[Gate | Check] = (),
     partitions_def: dg.PartitionsDefinition[str] | None = None,
-    io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManager | None = None,
-    resources: Mapping[str, object] | None = None,
     publish_adhoc: bool = False,
-    name: str = "graveler",
     **publishing: Any,
 ) -> dg.Definitions:
-    """Return the definitions around assets that are defined elsewhere.
-
-    Args:
-        keys: The assets.
-        graveler: The repository.
-        gates: Checks of the tree that main would get, one or several.
-        partitions_def: The partitions of the assets.
-        io_manager: The IO manager of the assets.
-        resources: More resources.
-        publish_adhoc: Whether to publish assets that were selected by hand.
-        name: The prefix of all names.
-        publishing: More arguments of `build_publish_asset`.
-    """
+    """Return the definitions around assets that are defined elsewhere."""
     gates, keys = as_gates((gates,) if callable(gates) else gates), set(keys)
-    manager = io_manager or _default_manager(graveler)
-    by_asset = concerned(gates, asset_folders(keys, manager, partitions_def))
+    graveler, manager = resources["graveler"], resources["io_manager"]
+    folders = {}
+    if isinstance(manager, GravelerIOManager) and _are_known(manager.prefix, manager.layout):
+        partitioned = partitions_def is not None
+        folders = {key: manager.asset_folder(key, partitioned=partitioned) for key in keys}
+    by_asset = concerned(gates, folders)
     checks = [
         graveler_gates(
             judged,
@@ -192,6 +159,11 @@ def surround(
         partitions_def=partitions_def,
         **publishing,
     )
+    if isinstance(graveler, GravelerResource) and _are_known(graveler.repository, graveler.into):
+        uri = graveler.uri(graveler.into)
+        publish = publish.map_asset_specs(
+            lambda spec: spec.merge_attributes(metadata={"dagster/uri": uri})
+        )
     whole = {*keys, *publish.keys}
     declare_pipeline(f"{name}_job", whole)
     job = dg.define_asset_job(
@@ -200,52 +172,130 @@ def surround(
         hooks={build_lifecycle_hook(f"{name}_park_at_end")},
     )
     timed = isinstance(partitions_def, dg.TimeWindowPartitionsDefinition)
-    return dg.Definitions(
-        assets=[on_target(publish, graveler)],
-        asset_checks=checks,
-        jobs=[job, build_rollback_job(f"{name}_rollback", publish=publish.key)],
-        schedules=[dg.build_schedule_from_partitioned_job(job)] if timed else [],
-        sensors=[
-            *build_lifecycle_sensors(name, publish_adhoc=publish_adhoc, gates=gates, assets=whole),
-            build_reaper_sensor(f"{name}_reaper"),
-        ],
-        resources={
-            "graveler": graveler,
-            "io_manager": manager,
-            **(resources or {}),
-        },
+    return dg.Definitions.merge(
+        dg.Definitions(
+            assets=[publish],
+            asset_checks=checks,
+            jobs=[job],
+            schedules=[dg.build_schedule_from_partitioned_job(job)] if timed else [],
+        ),
+        watched(name, resources, publish_adhoc, gates, assets=whole, publish=publish.key),
     )
 
 
+def watched(
+    name: str,
+    resources: Mapping[str, Any],
+    publish_adhoc: bool,
+    gates: Iterable[Gate | Check],
+    *,
+    assets: Iterable[dg.AssetKey] | None = None,
+    publish: dg.AssetKey | None = None,
+) -> dg.Definitions:
+    """Return the resources, the sensors that end runs, and the job that rolls a run back."""
+    ends = build_lifecycle_sensors(name, publish_adhoc=publish_adhoc, gates=gates, assets=assets)
+    return dg.Definitions(
+        jobs=[build_rollback_job(f"{name}_rollback", publish=publish)],
+        sensors=[*ends, build_reaper_sensor(f"{name}_reaper")],
+        resources=resources,
+    )
+
+
+def _stored(
+    assets: Iterable[dg.AssetsDefinition],
+) -> Iterator[tuple[dg.AssetSpec, str, dg.DagsterType]]:
+    """Yield the assets that an IO manager stores, each with its key and the type of the values."""
+    for asset in assets:
+        for name, key in asset.keys_by_output_name.items():
+            kind = asset.node_def.output_def_named(name).dagster_type
+            if not kind.is_nothing:
+                yield asset.specs_by_key[key], asset.get_io_manager_key_for_asset_key(key), kind
+
+
+def _catalogued(
+    assets: Iterable[dg.AssetsDefinition | dg.AssetSpec],
+    made: Iterable[dg.AssetsDefinition],
+    resources: Mapping[str, object],
+) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
+    """Return assets with references to their code; those that a run makes with kinds and tables.
+
+    Values of an asset's own definition are kept.
+    """
+    kinds = {key: ["graveler"] for asset in made for key in asset.keys}
+    tables: dict[dg.AssetKey, Mapping[str, str]] = {}
+    for spec, at, kind in _stored(made):
+        manager = resources.get(at)
+        if isinstance(manager, GravelerIOManager):
+            libraries = _libraries(kind.typing_type)
+            kinds[spec.key] += libraries
+            tables[spec.key] = _table(manager, spec, is_frame=bool(libraries))
+
+    def described(spec: dg.AssetSpec) -> dg.AssetSpec:
+        if spec.key not in kinds:
+            return spec
+        more = [kind for kind in kinds[spec.key] if kind not in spec.kinds]
+        return spec.replace_attributes(
+            metadata={**tables.get(spec.key, {}), **spec.metadata},
+            kinds={*spec.kinds, *more[: max(_MOST_KINDS - len(spec.kinds), 0)]},
+        )
+
+    referring: list[dg.AssetsDefinition | dg.AssetSpec] = []
+    for asset in assets:
+        try:
+            referring += dg.with_source_code_references([asset])  # type: ignore[arg-type] # of its kind
+        except (OSError, TypeError):  # code without a file, as in a notebook
+            referring.append(asset)
+    return dg.map_asset_specs(described, referring)
+
+
+def _libraries(annotation: Any) -> Sequence[str]:
+    """Return the library of an annotated frame, or of a mapping of frames by partition."""
+    kinds = (annotation, *get_args(annotation))
+    modules = (getattr(kind, "__module__", "").partition(".")[0] for kind in kinds)
+    return sorted({module for module in modules if module in PACKAGES})
+
+
+def _table(manager: GravelerIOManager, spec: dg.AssetSpec, *, is_frame: bool) -> Mapping[str, str]:
+    graveler: object = manager.graveler
+    if not isinstance(graveler, GravelerResource):
+        return {}  # it is configured at launch
+    if not _are_known(graveler.repository, graveler.into, manager.prefix, manager.layout):
+        return {}
+    folder = manager.asset_folder(spec.key, partitioned=spec.partitions_def is not None)
+    name = {"dagster/table_name": manager.table_name(spec.key)} if is_frame else {}
+    return {"dagster/uri": graveler.uri(graveler.into, folder), **name}
+
+
+def _are_known(*settings: str) -> bool:
+    """Return whether settings are independent of a run's environment variables."""
+    return not any(isinstance(setting, dg.EnvVar) for setting in settings)
+
+
 def _common_partitions(
-    assets: Iterable[dg.AssetsDefinition], given: dg.PartitionsDefinition[str] | None
+    assets: Iterable[dg.AssetsDefinition], given: dg.PartitionsDefinition[str] | None, publish: str
 ) -> dg.PartitionsDefinition[str] | None:
-    """Return the partitions of the run that makes all the assets; None if there are none."""
-    common = given
-    for asset in assets:
-        for spec in asset.specs:
-            if spec.partitions_def is None:
-                continue
-            common = common or spec.partitions_def
-            if spec.partitions_def != common:
-                raise InvalidInputError(
-                    f"asset {spec.key.to_user_string()} has other partitions than the run that makes "
-                    f"it: {spec.partitions_def}, not {common}: give it a graveler_definitions of its "
-                    "own, whose job a commit sensor starts"
-                )
+    """Return the partitions of the run that makes all the assets; None if there are none.
+
+    An asset that Dagster would request in a run for no partition, which publishes nothing, is refused.
+    """
+    specs = [spec for asset in assets for spec in asset.specs]
+    common = given or next((spec.partitions_def for spec in specs if spec.partitions_def), None)
+    for spec in specs:
+        key = spec.key.to_user_string()
+        if spec.partitions_def not in (None, common):
+            raise InvalidInputError(
+                f"asset {key} has other partitions than the run that makes it: "
+                f"{spec.partitions_def}, not {common}: give it a graveler_definitions of its own, "
+                "whose job a commit sensor starts"
+            )
+        lonely = spec.partitions_def is None and spec.automation_condition is not None
+        if publish and common and lonely:
+            raise InvalidInputError(
+                f"asset {key} has an automation condition and no partitions, and {publish} has: "
+                f"Dagster would request it without {publish}: give it a graveler_definitions of "
+                "its own, or publish_adhoc=True"
+            )
     return common
-
-
-def _check_conditions(assets: Iterable[dg.AssetsDefinition], publish: str) -> None:
-    """Refuse assets that Dagster would request in runs for no partition, which publish nothing."""
-    for asset in assets:
-        for spec in asset.specs:
-            if spec.partitions_def is None and spec.automation_condition is not None:
-                raise InvalidInputError(
-                    f"asset {spec.key.to_user_string()} has an automation condition and no "
-                    f"partitions, and {publish} has: Dagster would request it without {publish}: give "
-                    "it a graveler_definitions of its own, or publish_adhoc=True"
-                )
 
 
 def _common_policy(assets: Sequence[dg.AssetsDefinition]) -> dg.BackfillPolicy | None:

@@ -1,4 +1,4 @@
-"""The dependencies of a publish: each asset is in its run, or on the target that the run saw."""
+"""What a publish may bring: the work of its assets, whose inputs are in the run or on the target."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import dagster as dg
 
 from dagster_graveler.context import (
+    OP_OUTPUTS,
     keys_of_window,
+    parents_of,
     partition_of,
     read_window,
     run_of,
@@ -17,15 +19,16 @@ from dagster_graveler.materializations import (
     Made,
     assets_of,
     find_run,
-    made_by,
     newest,
-    refusal,
-    unpublished,
+    part_text,
+    refuse_unpublished,
 )
+from graveler.errors import RunStateError
 from graveler.gates import Candidate
-from graveler.gates.gate import Gate
-from graveler.lake import Publish, Repository, Run, RunState
-from graveler.model import Commit
+from graveler.gates.gate import Check, Gate
+from graveler.lake import Branch, PublishResult, Repository, Run, RunState
+from graveler.model import Commit, Conflict
+from graveler.repository.strategies import Strategy
 from graveler_common.history import find_commit, own_commits
 
 _STAND_IN = "dagster/io_manager_key"
@@ -34,20 +37,14 @@ _STAND_IN = "dagster/io_manager_key"
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """An asset, and one partition of it.
-
-    Attributes:
-        asset: The asset.
-        partition: Its partition; "" for all of the asset.
-        window: The window of the partition, if it is a time.
-    """
+    """An asset, and one partition of it."""
 
     asset: str
     partition: str = ""
     window: dg.TimeWindow | None = None
 
     def __str__(self) -> str:
-        return f"{self.asset} ({self.partition})" if self.partition else self.asset
+        return part_text(self.asset, self.partition)
 
     def is_in(self, metadata: Mapping[str, str]) -> bool:
         """Return whether a run with this metadata makes the partition."""
@@ -60,26 +57,24 @@ class _Part:
 
 
 def dependency_gates(
-    context: dg.AssetExecutionContext, repository: Repository, run: Run
+    context: dg.AssetExecutionContext, repository: Repository, run: Run, made: Collection[str]
 ) -> list[Gate]:
     """Return the gate for dependencies of a publish that its Dagster run does not make.
 
     Such an asset passes if a publish, which is not rolled back, has put its partition on the target
     before the run began, and no later publish has changed it. Without such assets there is no gate.
-
-    Raises:
-        Failure: Only the branch of another run has a dependency as Dagster shows it.
     """
     missing = _missing(context)
     if not missing:
         return []
-    own = made_by(repository, run)
-    parts = {part for part in missing if part.asset not in own}
-    shown = _shown(step_of(context).instance, parts)
-    waiting = unpublished(repository, shown.values())
-    for part, made in shown.items():
-        if made in waiting and made.run != run.key:
-            raise refusal(str(part), waiting[made])
+    parts = {part for part in missing if part.asset not in made}
+    shown: dict[_Part, Made] = {}
+    for name in {part.asset for part in parts}:
+        named = {part.partition: part for part in parts if part.asset == name}
+        found = newest(context.instance, dg.AssetKey.from_user_string(name), named)
+        shown |= {named[partition]: one for partition, one in found.items()}
+    others = {one: str(part) for part, one in shown.items() if one.run != run.key}
+    refuse_unpublished(repository, others)
 
     def dependencies(candidate: Candidate) -> str | None:
         brought = dict(_brought(repository, candidate.target.id, parts, shown, run.record.base))
@@ -101,14 +96,13 @@ def dependency_gates(
 
 def _missing(context: dg.AssetExecutionContext) -> Collection[_Part]:
     """Return the dependencies that neither this run nor its parents make."""
-    step, run = step_of(context), run_of(context)
-    made = set(step.job_def.asset_layer.executable_asset_keys)
-    while run.parent_run_id and (parent := step.instance.get_run_by_id(run.parent_run_id)):
+    layer = step_of(context).job_def.asset_layer
+    made = set(layer.executable_asset_keys)
+    for parent in parents_of(context.instance, run_of(context)):
         if not parent.asset_selection:
             return ()  # the run made all assets of the job
         made |= parent.asset_selection
-        run = parent
-    graph = step.job_def.asset_layer.asset_graph
+    graph = layer.asset_graph
     return {
         part
         for key in context.assets_def.asset_deps[context.asset_key] - made
@@ -138,20 +132,6 @@ def _parts(
         yield _Part(name)
 
 
-def _shown(instance: dg.DagsterInstance, parts: Iterable[_Part]) -> Mapping[_Part, Made]:
-    """Return the newest materialization of each part."""
-    by_asset: dict[str, dict[str, _Part]] = {}
-    for part in parts:
-        by_asset.setdefault(part.asset, {})[part.partition] = part
-    return {
-        by_partition[partition]: made
-        for name, by_partition in by_asset.items()
-        for partition, made in newest(
-            instance, dg.AssetKey.from_user_string(name), by_partition
-        ).items()
-    }
-
-
 def _brought(
     repository: Repository,
     head: str,
@@ -160,23 +140,24 @@ def _brought(
     base: str,
 ) -> Iterator[tuple[_Part, str]]:
     """Yield each published part, and the publish or rollback that changed it since `base`, or ""."""
-    pending, newer = set(parts), set[str]()
-    is_newer = True
+    pending, newer, is_newer = set(parts), set[str](), True
     for commit in repository.log(head, first_parent=True):
         is_newer = is_newer and commit.id != base
         if is_newer:
             newer.add(commit.id)
-        brought = {
+        near = {
             part
             for part in pending
             if part.is_in(commit.metadata)
             or (part in shown and shown[part].is_published_by(commit.metadata))
         }
-        brought &= {part for part in brought if part.asset in published_assets(repository, commit)}
-        if not brought:
+        made = published_assets(repository, commit) if near else ()
+        if not (brought := {part for part in near if part.asset in made}):
             continue
         key = commit.metadata["graveler.run"]
-        publish = _publish(repository, key, commit)
+        record = find_run(repository, key)
+        publishes = next(repository.runs.on_targets([record])).publishes if record else ()
+        publish = next((one for one in publishes if one.commit == commit.id), None)
         if publish is None or not publish.rollback:
             since = f"run {key!r}" if is_newer else ""
         elif is_newer or publish.rollback not in newer:
@@ -198,18 +179,48 @@ def published_assets(repository: Repository, commit: Commit) -> set[str]:
     return {name for made in own for name in assets_of(made)}
 
 
-def _publish(repository: Repository, key: str, commit: Commit) -> Publish | None:
-    """Return the present state of a publish; None without a record of the run."""
-    publishes = repository.runs.publishes(key) if find_run(repository, key) else ()
-    return next((publish for publish in publishes if publish.commit == commit.id), None)
+def publish_work(
+    repository: Repository,
+    run: Run,
+    made: Collection[str],
+    gates: Iterable[Gate | Check],
+    assets: Collection[dg.AssetKey] | None = None,
+    *,
+    strategy: Strategy | None = None,
+    shared: Collection[str] | None = None,
+) -> PublishResult:
+    """Publish a run without the outputs of ops; refuse the work of assets that its gates do not judge.
 
-
-def check_inputs(repository: Repository, run: Run) -> None:
-    """Refuse a publish until the target has what the run has read on the branches of other runs.
-
-    Raises:
-        Failure: Another run is not yet published, which allows a retry, or not as it was read.
+    For the paths in `shared` the last publish counts.
     """
+    names = {key.to_user_string() for key in assets or ()}
+    if assets is not None and (writers := ", ".join(sorted(set(made) - names))):
+        raise RunStateError(
+            f"run {run.key!r} holds what {writers} wrote, and here only {', '.join(sorted(names))} "
+            f"may be published: publish {writers} with its own pipeline, or make it a dependency of "
+            f"the publishing asset; if an earlier Dagster run left it, `graveler run abandon "
+            f"{run.key!r}` and launch all assets again"
+        )
+    if run.record.state is not RunState.PUBLISHED:
+        branch = Branch(run.repository, run.branch)  # this listing is not an input of the run
+        if paths := [entry.path for entry in branch.entries(OP_OUTPUTS)]:
+            with run.step("dagster op outputs") as step:
+                step.delete_many(paths)
+
+    def accepts(head: Commit) -> None:
+        _check_inputs(repository, run)
+        _check_shared(repository, run, head, shared or ())
+
+    def settle(conflict: Conflict) -> str | None:
+        return "source-wins" if shared and conflict.path in shared else None
+
+    if strategy is None and shared is not None:
+        strategy = settle
+    return run.publish(gates, strategy=strategy, accepts=accepts)
+
+
+def _check_inputs(repository: Repository, run: Run) -> None:
+    """Refuse a publish until the target has what the run has read on the branches of other runs."""
     for read in run.record.inputs:
         metadata = repository.commit(read.commit).metadata
         key = metadata.get("graveler.run", run.key)
@@ -229,37 +240,8 @@ def check_inputs(repository: Repository, run: Run) -> None:
         )
 
 
-def shared_paths(context: dg.AssetExecutionContext, repository: Repository, run: Run) -> set[str]:
-    """Return the paths that a run for a partition has changed for assets without partitions.
-
-    The runs of all partitions make these assets; the last publish counts.
-    """
-    graph = step_of(context).job_def.asset_layer.asset_graph
-    head = find_commit(repository, run.branch)
-    if head is None or not partition_of(run_of(context)):
-        return set()
-    keys = graph.get_all_asset_keys()
-    whole = {key.to_user_string() for key in keys if graph.get(key).partitions_def is None}
-    return {
-        change.path
-        for commit in own_commits(repository, head.id, run.key)
-        if (names := assets_of(commit)) and whole.issuperset(names)
-        for change in repository.diff(commit.parents[0], commit.id)
-    }
-
-
-def check_shared(repository: Repository, run: Run, head: Commit, paths: set[str]) -> None:
-    """Refuse a publish after which an asset without partitions would have files of two runs.
-
-    Args:
-        repository: The repository.
-        run: The run.
-        head: The target's head.
-        paths: The paths that the run has changed for such assets.
-
-    Raises:
-        Failure: Another run has published other files since the fork.
-    """
+def _check_shared(repository: Repository, run: Run, head: Commit, paths: Collection[str]) -> None:
+    """Refuse a publish after which an asset without partitions would have files of two runs."""
     for folder in sorted({path.rpartition("/")[0] for path in paths}):
         prefix = f"{folder}/" if folder else ""
         for change in repository.diff(run.record.base, head.id, prefix=prefix):
@@ -269,3 +251,25 @@ def check_shared(repository: Repository, run: Run, head: Commit, paths: set[str]
                     "both would stay: launch all steps of this Dagster run again",
                     allow_retries=False,
                 )
+
+
+def shared_paths(context: dg.AssetExecutionContext, repository: Repository, run: Run) -> set[str]:
+    """Return the paths that a run for a partition has changed for assets without partitions.
+
+    The runs of all partitions make these assets; the last publish counts.
+    """
+    graph = step_of(context).job_def.asset_layer.asset_graph
+    head = find_commit(repository, run.branch)
+    if head is None or not partition_of(run_of(context)):
+        return set()
+    whole = {
+        key.to_user_string()
+        for key in graph.get_all_asset_keys()
+        if graph.get(key).partitions_def is None
+    }
+    return {
+        change.path
+        for commit in own_commits(repository, head.id, run.key)
+        if (names := assets_of(commit)) and whole.issuperset(names)
+        for change in repository.diff(commit.parents[0], commit.id)
+    }

@@ -13,7 +13,7 @@ from graveler.errors import GateFailedError, GravelerError, MergeConflictError
 from graveler.gates import Verdict
 from graveler.gates.gate import Gate
 from graveler.lake import RunRecord
-from graveler_common.history import Changes, Folder, Path, verdict_row
+from graveler_common.history import Changes, Folder, verdict_row
 from graveler_common.lakes import is_final
 
 _LISTED = 50
@@ -42,22 +42,18 @@ def change_metadata(changes: Changes | None) -> Mapping[str, Any]:
     folders = sorted(changes.folders, key=lambda folder: folder.path)
     return {
         "graveler/plot": dg.MetadataValue.md(plot(folders, more=not changes.complete)),
-        "graveler/diff": _path_table(changes.paths[:_LISTED]),
+        "graveler/diff": _table(
+            (
+                {"path": path.path, "what": path.kind, "before": path.before, "after": path.after}
+                for path in changes.paths[:_LISTED]
+            ),
+            dg.TableColumn("path"),
+            dg.TableColumn("what"),
+            dg.TableColumn("before", "int", description="bytes"),
+            dg.TableColumn("after", "int", description="bytes"),
+        ),
         **totals,
     }
-
-
-def _path_table(paths: Iterable[Path]) -> dg.TableMetadataValue:
-    return _table(
-        (
-            {"path": path.path, "what": path.kind, "before": path.before, "after": path.after}
-            for path in paths
-        ),
-        dg.TableColumn("path"),
-        dg.TableColumn("what"),
-        dg.TableColumn("before", "int", description="bytes"),
-        dg.TableColumn("after", "int", description="bytes"),
-    )
 
 
 def code_references(gates: Iterable[Gate]) -> Mapping[str, Any]:
@@ -119,30 +115,18 @@ def failure_of(
     """Return an error as a failure, which allows a retry only if a retry may help.
 
     It shows the verdicts of a refusal or the paths of a conflict.
-
-    Args:
-        error: The error.
-        metadata: More metadata.
-        run: The key of the run that has the error.
     """
-    way_out = (
-        "; launch all steps again, which starts from the target as it is, or give up the run's work: "
-        f"`graveler run abandon {run!r}`"
-    )
-    return dg.Failure(
-        description=f"{error}{way_out if isinstance(error, MergeConflictError) else ''}",
-        metadata={**(metadata or {}), **_error_metadata(error)},
-        allow_retries=not is_final(error),
-    )
-
-
-def _error_metadata(error: GravelerError) -> Mapping[str, Any]:
+    shown, hint = dict(metadata or {}), ""
     if isinstance(error, GateFailedError):
-        return {"graveler/verdicts": verdict_table(error.verdicts)}
+        shown["graveler/verdicts"] = verdict_table(error.verdicts)
     if isinstance(error, MergeConflictError):
         paths = [conflict.path for conflict in error.conflicts[:_LISTED]]
-        return {"graveler/conflicts": dg.MetadataValue.json(paths)}
-    return {}
+        shown["graveler/conflicts"] = dg.MetadataValue.json(paths)
+        hint = (
+            "; launch all steps again, which starts from the target as it is, or give up the run's "
+            f"work: `graveler run abandon {run!r}`"
+        )
+    return dg.Failure(f"{error}{hint}", metadata=shown, allow_retries=not is_final(error))
 
 
 def final_failure(description: str, metadata: Mapping[str, Any] | None = None) -> dg.Failure:
@@ -151,73 +135,45 @@ def final_failure(description: str, metadata: Mapping[str, Any] | None = None) -
 
 
 def plot(folders: Sequence[Folder], *, more: bool = False) -> str:
-    """Return Markdown with an image: one bar for each of the largest folders, coloured by kind.
-
-    Args:
-        folders: The folders, in the order of their bars.
-        more: Whether some files were not counted.
-    """
-    drawing = _draw(_largest(folders), more=more).encode()
-    return f"![files changed, by folder](data:image/svg+xml;base64,{b64encode(drawing).decode()})"
-
-
-def _largest(folders: Sequence[Folder]) -> list[Folder]:
-    """Return the folders with the most files, and the sum of all others as one."""
-    if len(folders) <= _ROWS:
-        return list(folders)
-    by_size = sorted(folders, key=lambda folder: -folder.files)
-    largest = {folder.path for folder in by_size[: _ROWS - 1]}
-    rest = [folder for folder in folders if folder.path not in largest]
-    return [
-        *(folder for folder in folders if folder.path in largest),
-        Folder(
-            f"{len(rest)} other folders",
-            sum(folder.added for folder in rest),
-            sum(folder.changed for folder in rest),
-            sum(folder.removed for folder in rest),
-        ),
-    ]
-
-
-def _draw(folders: Sequence[Folder], *, more: bool) -> str:
-    longest = max((folder.files for folder in folders), default=1) or 1
-    height = _TOP + _ROW * len(folders) + (20 if more else 6)
-    parts = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_LEFT + _WIDE + 60}' height='{height}'>",
-        "<rect width='100%' height='100%' fill='#ffffff'/>",
-        *_legend(),
-    ]
-    for number, folder in enumerate(folders):
-        parts.extend(_row(folder, _TOP + number * _ROW, longest))
-    if more:
-        parts.append(_text(8, height - 6, "… and more that were not counted"))
-    return "".join((*parts, "</svg>"))
-
-
-def _legend() -> list[str]:
-    parts = []
+    """Return Markdown with an image: one bar for each of the largest folders, coloured by kind."""
+    bars = _largest(folders)
+    longest = max((folder.files for folder in bars), default=1) or 1
+    width, height = _LEFT + _WIDE + 60, _TOP + _ROW * len(bars) + (20 if more else 6)
+    shapes = [_rect(0, 0, width, height, "#ffffff")]
     for number, (kind, color) in enumerate(_COLORS.items()):
         left = _LEFT + number * 96
-        parts.append(f"<rect x='{left}' y='8' width='10' height='10' fill='{color}'/>")
-        parts.append(_text(left + 15, 17, kind))
-    return parts
+        shapes += [_rect(left, 8, 10, 10, color), _text(left + 15, 17, kind)]
+    for number, folder in enumerate(bars):
+        top, end, name = _TOP + number * _ROW, float(_LEFT), folder.path or "/"
+        short = name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"
+        shapes.append(_text(_LEFT - 8, top + 13, short, anchor="end"))
+        for kind, color in _COLORS.items():
+            if wide := _WIDE * getattr(folder, kind) / longest:
+                shapes.append(_rect(end, top + 2, max(wide, 1.5), _ROW - 7, color))
+                end += wide
+        shapes.append(_text(round(end) + 6, top + 13, str(folder.files)))
+    if more:
+        shapes.append(_text(8, height - 6, "… and more that were not counted"))
+    size = f"width='{width}' height='{height}'"
+    drawing = f"<svg xmlns='http://www.w3.org/2000/svg' {size}>{''.join(shapes)}</svg>"
+    encoded = b64encode(drawing.encode()).decode()
+    return f"![files changed, by folder](data:image/svg+xml;base64,{encoded})"
 
 
-def _row(folder: Folder, top: int, longest: int) -> list[str]:
-    name = folder.path or "/"
-    short = name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"
-    parts = [_text(_LEFT - 8, top + 13, short, anchor="end")]
-    left = float(_LEFT)
-    for kind, color in _COLORS.items():
-        wide = _WIDE * getattr(folder, kind) / longest
-        if wide:
-            parts.append(
-                f"<rect x='{left:.1f}' y='{top + 2}' width='{max(wide, 1.5):.1f}' "
-                f"height='{_ROW - 7}' fill='{color}'/>"
-            )
-        left += wide
-    parts.append(_text(round(left) + 6, top + 13, str(folder.files)))
-    return parts
+def _largest(folders: Sequence[Folder]) -> Sequence[Folder]:
+    """Return the folders with the most files, and the sum of all others as one."""
+    if len(folders) <= _ROWS:
+        return folders
+    largest = sorted(folders, key=lambda folder: -folder.files)[: _ROWS - 1]
+    rest = [folder for folder in folders if folder not in largest]
+    counts = (sum(getattr(folder, kind) for folder in rest) for kind in _COLORS)
+    kept = [folder for folder in folders if folder in largest]
+    return [*kept, Folder(f"{len(rest)} other folders", *counts)]
+
+
+def _rect(left: float, top: float, width: float, height: float, color: str) -> str:
+    size = f"width='{width:.1f}' height='{height}'"
+    return f"<rect x='{left:.1f}' y='{top}' {size} fill='{color}'/>"
 
 
 def _text(x: int, y: int, text: str, *, anchor: str = "start") -> str:

@@ -15,11 +15,6 @@ from graveler.errors import InvalidInputError, MergeConflictError
 from graveler.gates import Verdict
 from graveler.gates.gate import Check, Gate, as_gates
 
-_SEVERITIES: Mapping[str, dg.AssetCheckSeverity] = {
-    "error": dg.AssetCheckSeverity.ERROR,
-    "warn": dg.AssetCheckSeverity.WARN,
-}
-
 
 def graveler_gates(
     gates: Iterable[Gate | Check],
@@ -72,11 +67,7 @@ def graveler_gates(
 
 
 def as_checks(gates: Iterable[Gate | Check]) -> Mapping[str, Gate]:
-    """Return gates by the names of their checks.
-
-    Raises:
-        InvalidInputError: Two gates have the same name as checks, which allow fewer characters.
-    """
+    """Return gates by the names of their checks."""
     checks: dict[str, Gate] = {}
     for gate in as_gates(gates):
         other = checks.setdefault(re.sub(r"\W+", "_", gate.name), gate)
@@ -95,16 +86,7 @@ def check_specs(
     deps: Iterable[dg.AssetKey | str] = (),
     blocking: bool,
 ) -> Sequence[dg.AssetCheckSpec]:
-    """Return the specs of checks that `asset` shows.
-
-    Args:
-        checks: Gates by the names of their checks.
-        asset: The asset.
-        partitions_def: Its partitions.
-        deps: Other assets that the checks wait for.
-        blocking: Whether a gate that refuses blocks everything downstream, unless its severity is
-            ``warn``.
-    """
+    """Return the specs of checks that `asset` shows."""
     with disable_dagster_warnings():  # of beta and preview APIs
         return [
             dg.AssetCheckSpec(
@@ -125,37 +107,29 @@ def check_results(
     asset: dg.AssetKey | str,
     metadata: Mapping[str, Any],
 ) -> Iterator[dg.AssetCheckResult]:
-    """Yield the result of each check: the verdict of its gate.
-
-    Args:
-        checks: Gates by the names of their checks.
-        verdicts: Verdicts of these and other gates.
-        asset: The asset that shows the checks.
-        metadata: Metadata of each result.
-    """
+    """Yield the result of each check: the verdict of its gate."""
     by_gate = {verdict.gate: verdict for verdict in verdicts}
     for check, gate in checks.items():
         verdict = by_gate.get(gate.name)
-        reason = verdict.reason if verdict else "nothing to judge: the run changes nothing"
+        reason, shown = "nothing to judge: the run changes nothing", dict(metadata)
+        if verdict is not None:
+            reason, shown["graveler/seconds"] = verdict.reason, verdict.seconds
+            for name, fact in verdict.facts.items():
+                shown[f"graveler/facts/{name}"] = as_value(fact)
         yield dg.AssetCheckResult(
             check_name=check,
             asset_key=asset,
             passed=verdict is None or verdict.passed,
-            severity=_SEVERITIES[gate.severity],
+            severity=dg.AssetCheckSeverity[gate.severity.upper()],
             description=reason or None,
-            metadata={**metadata, **(_facts(verdict) if verdict else {})},
+            metadata=shown,
         )
 
 
 def concerned(
     gates: Iterable[Gate], folders: Mapping[dg.AssetKey, str]
 ) -> Mapping[dg.AssetKey | None, Sequence[Gate]]:
-    """Return gates by the asset that they concern: the only asset whose files they read.
-
-    Args:
-        gates: The gates; those that read the files of several assets or of none are under None.
-        folders: The folder of each asset.
-    """
+    """Return gates by the only asset whose files they read; None has those of several or none."""
     by_asset: dict[dg.AssetKey | None, list[Gate]] = {}
     for gate in gates:
         read = {
@@ -166,9 +140,3 @@ def concerned(
         }
         by_asset.setdefault(read.pop() if len(read) == 1 else None, []).append(gate)
     return by_asset
-
-
-def _facts(verdict: Verdict) -> Mapping[str, Any]:
-    """Return the facts that a gate reported, and its duration, as Dagster's metadata."""
-    facts = {f"graveler/facts/{name}": as_value(fact) for name, fact in verdict.facts.items()}
-    return {"graveler/seconds": verdict.seconds, **facts}

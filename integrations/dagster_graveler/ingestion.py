@@ -7,9 +7,8 @@
                           resources={"graveler": GravelerResource(lake=..., repository=...)})
 """
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -19,7 +18,7 @@ from dagster_graveler.publish import PUBLISH_POOL
 from dagster_graveler.resource import GravelerResource
 from graveler.base.arguments import branch_text, choice, instance, optional
 from graveler.gates.gate import Check, Gate
-from graveler.ingest import HourState, Tick
+from graveler.ingest import HourState
 from graveler.ingest.ingestion import CONFLICT_POLICIES, POLICIES
 from graveler_common.history import changes_of, tick_row
 
@@ -84,8 +83,19 @@ def build_ingest_asset(
             on_refusal=on_refusal,
             on_conflict=on_conflict,
         )
-        tick = ingestion.tick(_hour(context), metadata=step_metadata(context, ui=graveler.ui))
-        metadata = _metadata(graveler, tick)
+        hour = context.partition_time_window.start if context.has_partition_key else None
+        tick = ingestion.tick(hour, metadata=step_metadata(context, ui=graveler.ui))
+        row, published = tick_row(tick), tick.published
+        shown = {name: row[name] for name in ("late", "refused", "quarantined", "set_aside")}
+        metadata = {
+            "graveler/hour": row["hour"],
+            "graveler/state": row["state"],
+            "graveler/into": graveler.into,
+            **{f"graveler/{name}": as_value(value) for name, value in shown.items() if value},
+        }
+        if published is not None:
+            metadata |= graveler.links(published)
+            metadata |= change_metadata(changes_of(graveler.repo(), published))
         reason = "" if tick.refused is None else tick.refused.reason
         if tick.state is HourState.HELD:
             raise final_failure(
@@ -95,7 +105,7 @@ def build_ingest_asset(
             context.log.warning(
                 f"hour {tick.hour} is on {', '.join(tick.quarantined)}: {reason}"  # noqa: G004 - Dagster's
             )
-        version = None if tick.published is None else dg.DataVersion(tick.published.id)
+        version = None if published is None else dg.DataVersion(published.id)
         return dg.MaterializeResult(metadata=metadata, data_version=version)
 
     return ingest
@@ -126,28 +136,3 @@ def build_ingest_schedule(
     return dg.build_schedule_from_partitioned_job(
         job, name=chosen, minute_of_hour=minute, default_status=status
     )
-
-
-def _hour(context: dg.AssetExecutionContext) -> datetime | None:
-    return context.partition_time_window.start if context.has_partition_key else None
-
-
-def _metadata(graveler: GravelerResource, tick: Tick) -> Mapping[str, Any]:
-    """Return Dagster's metadata of a tick."""
-    row = tick_row(tick)
-    metadata: dict[str, Any] = {
-        "graveler/hour": row["hour"],
-        "graveler/state": row["state"],
-        "graveler/into": graveler.into,
-    }
-    for name in ("late", "refused", "quarantined", "set_aside"):
-        if row[name]:
-            metadata[f"graveler/{name}"] = as_value(row[name])
-    if tick.published is None:
-        return metadata
-    return {
-        **metadata,
-        "graveler/commit": tick.published.id,
-        **graveler.links(tick.published.id),
-        **change_metadata(changes_of(graveler.repo(), tick.published)),
-    }

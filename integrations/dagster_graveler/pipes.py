@@ -24,29 +24,24 @@ if TYPE_CHECKING:
 EXTRA = "graveler"
 """The name of the extra that carries the run."""
 
+RUN = "graveler/run"
+ATTEMPT = "graveler/attempt"
+COMMIT = "graveler/commit"
+
 
 def pack(
     handle: RunHandle,
-    step: str,
+    name: str,
     *,
     try_number: int,
     metadata: Mapping[str, str],
     inputs: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return the extras with which another process works in a step of the run, without secrets.
-
-    Args:
-        handle: The run.
-        step: The name of the step.
-        try_number: The number of the try.
-        metadata: The metadata of the commit.
-        inputs: The runs that wrote what the asset depends on, by asset and partition. The run's
-            branch has their work.
-    """
+    """Return the extras with which another process works in a step of the run, without secrets."""
     return {
         EXTRA: {
             "run": json.loads(handle.to_json()),
-            "step": step,
+            "step": name,
             "try": try_number,
             "metadata": dict(metadata),
             "inputs": {asset: dict(runs) for asset, runs in inputs.items()},
@@ -85,23 +80,18 @@ def open_graveler_step(
     ):
         yield step
     if report and pipes.is_asset_step:
-        metadata: dict[str, Any] = {
-            "graveler/run": run.key,
-            "graveler/attempt": run.attempt,
-            "graveler/branch": run.branch,
-            "graveler/commit": (step.result or run.head).id,
-        }
+        metadata = {**run_marks(run), COMMIT: (step.result or run.head).id}
         for key in pipes.asset_keys:
             pipes.report_asset_materialization(metadata=metadata, asset_key=key)
 
 
-def start_step(run: Run, name: str, *, try_number: int, metadata: Mapping[str, str]) -> Step:
-    """Return a step of the run; refuse a second step of the same name in one try.
+def run_marks(run: Run) -> dict[str, Any]:
+    """Return the metadata with which a materialization names its graveler run."""
+    return {RUN: run.key, ATTEMPT: run.attempt, "graveler/branch": run.branch}
 
-    Raises:
-        InvalidInputError: The same try already has a step of that name, which this one would undo.
-        FencedError: A newer attempt owns the run.
-    """
+
+def start_step(run: Run, name: str, *, try_number: int, metadata: Mapping[str, str]) -> Step:
+    """Return a step of the run; refuse a second step of the same name in one try."""
     step = run.step(name, try_number=try_number, metadata=metadata)
     if step.earlier is None:
         return step

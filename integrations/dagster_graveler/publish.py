@@ -7,9 +7,8 @@ import dagster as dg
 
 from dagster_graveler.context import run_partitions, step_of
 from dagster_graveler.dependencies import (
-    check_inputs,
-    check_shared,
     dependency_gates,
+    publish_work,
     published_assets,
     shared_paths,
 )
@@ -21,7 +20,6 @@ from dagster_graveler.display import (
     verdict_table,
 )
 from dagster_graveler.gates import as_checks, check_results, check_specs
-from dagster_graveler.guards import check_written, drop_op_outputs
 from dagster_graveler.materializations import made_by, observations
 from dagster_graveler.resource import GravelerResource
 from graveler.base.arguments import each, text
@@ -34,7 +32,6 @@ from graveler.errors import (
 )
 from graveler.gates.gate import Check, Gate, as_gates
 from graveler.lake import PublishResult, Run
-from graveler.model import Commit, Conflict
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler_common.history import changes_of
 
@@ -119,17 +116,21 @@ def build_publish_asset(
         context: dg.AssetExecutionContext, graveler: GravelerResource
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
         key, graph = context.asset_key, step_of(context).job_def.asset_layer.asset_graph
-        _check_alone(
-            key, [other for other in graph.executable_asset_keys if _MARK in graph.get(other).tags]
-        )
+        _check_alone(graph)
         keys = run_partitions(step_of(context))
         upstream = graph.get_ancestor_asset_keys(key) | context.assets_def.asset_deps[key]
-        run = graveler.run(context)
-        made, about = made_by(graveler.repo(), run), {"graveler/run": run.key}
+        repository, run = graveler.repo(), graveler.run(context)
+        made, about = made_by(repository, run), {"graveler/run": run.key}
+        everything = [*judged, *dependency_gates(context, repository, run, made)]
+        shared = shared_paths(context, repository, run)
         try:
-            check_written(graveler.repo(), run, upstream)
-            drop_op_outputs(run)
-            result = _publish(context, graveler, run, judged, strategy)
+            result = publish_work(
+                repository, run, made, everything, upstream, strategy=strategy, shared=shared
+            )
+        except dg.Failure as failure:  # it waits for the runs whose branches it has read
+            if failure.allow_retries:
+                raise dg.RetryRequested(_WAITS, _WAIT_S) from failure
+            raise
         except (GateFailedError, MergeConflictError, RunStateError, RefNotFoundError) as error:
             about["graveler/branch"] = run.branch
             if isinstance(error, GateFailedError):
@@ -137,7 +138,7 @@ def build_publish_asset(
             reason = graveler.explained(error) if isinstance(error, RefNotFoundError) else error
             raise failure_of(reason, about, run=run.key) from error
         _check_judged(run, result, judged)
-        made |= published_assets(graveler.repo(), result.commit)
+        made |= published_assets(repository, result.commit)
         for observed in observations(run, result.commit, made, keys, graph):
             context.log_event(observed)
         about["graveler/commit"] = result.commit.id
@@ -150,38 +151,11 @@ def build_publish_asset(
     return publish
 
 
-def _publish(
-    context: dg.AssetExecutionContext,
-    graveler: GravelerResource,
-    run: Run,
-    gates: Iterable[Gate],
-    strategy: Strategy | None,
-) -> PublishResult:
-    """Publish the run when the runs are published whose branches it has read."""
-    repository = graveler.repo()
-    gates = [*gates, *dependency_gates(context, repository, run)]
-    shared = shared_paths(context, repository, run)
-
-    def accepts(head: Commit) -> None:
-        check_inputs(repository, run)
-        check_shared(repository, run, head, shared)
-
-    def settle(conflict: Conflict) -> str | None:
-        return "source-wins" if conflict.path in shared else None
-
-    try:
-        return run.publish(gates, strategy=strategy or settle, accepts=accepts)
-    except dg.Failure as failure:
-        if failure.allow_retries:
-            raise dg.RetryRequested(_WAITS, _WAIT_S) from failure
-        raise
-
-
-def _check_alone(key: dg.AssetKey, publishing: Iterable[dg.AssetKey]) -> None:
+def _check_alone(graph: Any) -> None:
     """Refuse to publish on behalf of another publishing asset, whose gates would be skipped."""
-    together = {key, *publishing}
+    together = {key for key in graph.executable_asset_keys if _MARK in graph.get(key).tags}
     if len(together) > 1:
-        names = " and ".join(sorted(asset.to_user_string() for asset in together))
+        names = " and ".join(sorted(key.to_user_string() for key in together))
         raise final_failure(
             f"assets {names} are in one Dagster run, which has one branch: each would publish what "
             "the gates of the other have not judged: launch their jobs one by one, under "
@@ -192,9 +166,8 @@ def _check_alone(key: dg.AssetKey, publishing: Iterable[dg.AssetKey]) -> None:
 def _check_judged(run: Run, result: PublishResult, gates: Iterable[Gate]) -> None:
     """Fail if the run was published by another caller, without these gates."""
     commit = result.commit
-    ours = (run.key, str(run.attempt))
     owner = (commit.metadata.get("graveler.run"), commit.metadata.get("graveler.attempt"))
-    if not result.already or owner != ours or commit.spans == ():
+    if not result.already or owner != (run.key, str(run.attempt)) or commit.spans == ():
         return  # this call has judged, or there was nothing to judge
     judged = {verdict.gate for verdict in result.verdicts}
     if missing := [gate.name for gate in gates if gate.name not in judged]:
@@ -216,11 +189,10 @@ def published_metadata(
     return {  # in the order in which Dagster shows it
         **change_metadata(changes_of(graveler.repo(), commit) if ours else None),
         "graveler/verdicts": verdict_table(result.verdicts),
-        "graveler/commit": commit.id,
+        **graveler.links(commit),
         "graveler/run": run.key,
         "graveler/attempt": run.attempt,
         "graveler/into": graveler.into,
-        "dagster/uri": f"grav://{graveler.repository}/{commit.id}/",
+        "dagster/uri": graveler.uri(commit.id),
         "graveler/already": result.already,
-        **graveler.links(commit.id),
     }

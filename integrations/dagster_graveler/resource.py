@@ -6,189 +6,45 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
-from typing import Any, Self, TypeGuard
+from typing import Any
 
 import dagster as dg
-from dagster import DagsterRun, OutputContext
-from pydantic import ConfigDict, ModelWrapValidatorHandler, model_validator
 
 from dagster_graveler.context import (
-    MAIN,
+    LOCATION,
     Identity,
     RunContext,
     StepContext,
     identity_of,
     makes_all,
     output_name,
+    parents_of,
     run_metadata,
     run_of,
     step_metadata,
     step_of,
-    window_metadata,
 )
-from dagster_graveler.guards import check_resume, skips_steps
-from dagster_graveler.materializations import check_dependencies, find_run, run_marks
-from dagster_graveler.pipes import pack, start_step
-from dagster_graveler.settings import NO_INPUT, Checks, check_settings
-from graveler.base.arguments import choice, text
-from graveler.base.names import check_branch, check_repository
-from graveler.base.privacy import is_uri
-from graveler.errors import InvalidInputError, RefNotFoundError
+from dagster_graveler.materializations import check_dependencies, find_run
+from dagster_graveler.pipes import pack, run_marks, start_step
+from dagster_graveler.settings import LakeSettings
+from graveler.errors import RefNotFoundError, RunStateError
 from graveler.lake import Ref, Repository, Run, RunRecord, RunState, Step
+from graveler.model import Commit
 from graveler_common.lakes import shared_lake
-from graveler_common.settings import kv_uri, lake_settings, settings_location
 
 _MOST_RUNS = 64
+_ASSETS_SKIPPED = "dagster/is_asset_resume_retry"
 _log = logging.getLogger(__name__)
 _runs: dict[tuple[str, str], tuple[Run, ExitStack]] = {}
 _lock = Lock()
 
 
-class GravelerS3(dg.Config):
-    """Settings of S3; empty ones come from the AWS settings of the process.
-
-    Attributes:
-        endpoint_url: Endpoint of a store other than AWS.
-        region: Name of the region.
-        access_key: Id of the key.
-        secret_key: The key itself.
-        session_token: Session token of temporary keys.
-        role_arn: A role to assume, with these keys or those of the process.
-        external_id: The external id that the role requires, if any.
-        path_style: ``true`` puts the bucket into the path, ``false`` into the host name.
-    """
-
-    model_config = ConfigDict(extra="forbid", **NO_INPUT)
-
-    endpoint_url: str = ""
-    region: str = ""
-    access_key: str = ""
-    secret_key: str = ""
-    session_token: str = ""
-    role_arn: str = ""
-    external_id: str = ""
-    path_style: str = ""
-
-
-def _positive(value: Any, name: str) -> None:
-    if isinstance(value, int | float) and value <= 0:
-        raise InvalidInputError(f"{name}={value}: give a number above 0")
-
-
-def _page_of_commit(value: str, name: str) -> None:
-    if value and "{commit}" not in value:
-        raise InvalidInputError(f"{name}={value!r}: write {{commit}} for the commit's id")
-    _web(value, name)
-    try:
-        value.format(repository="flights", commit="0")
-    except (LookupError, AttributeError, ValueError) as error:
-        raise InvalidInputError(
-            f"{name}={value!r} cannot be filled in ({error}): use {{repository}} and {{commit}}"
-        ) from error
-
-
-def _web(value: str, name: str) -> None:
-    # Dagster's pages link to it, and a browser would run an address that begins with `javascript:`
-    if value and not value.startswith(("http://", "https://")):
-        raise InvalidInputError(f"{name}={value!r}: give what begins with http:// or https://")
-
-
-_CHECKS: Checks = {
-    "lake": text,
-    "repository": lambda value, _: check_repository(value),
-    "into": lambda value, name: check_branch(text(value, name)),
-    "on_failure": lambda value, name: choice(value, name, ("park", "drop")),
-    "lease_seconds": _positive,
-    "ttl_days": _positive,
-    "ui": _web,
-    "commit_url": _page_of_commit,
-}
-
-
-class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it has no value but itself
+class GravelerResource(LakeSettings):
     """A repository of a lake, for assets, checks and sensors.
 
     It has no state. The id of the Dagster run identifies its graveler run, so every step finds the
     same branch in any process.
-
-    Attributes:
-        lake: The lake's folder, or a ``graveler.toml``; or the URI of a key-value store
-            (``postgresql://host/database``) without a password. The next six belong to such a URI.
-        user: The user of the database.
-        password: Its password, not encoded; give a ``dg.EnvVar``, which Dagster shows only by name.
-        storage: The object store of new repositories: ``s3://bucket/prefix``.
-        s3: Keys, region and endpoint of S3.
-        cache: Folder for the cache; by default in the user's cache folder.
-        no_progress_seconds: Seconds after which a call on a store without progress ends.
-        repository: Name of the repository.
-        into: The branch that runs publish to.
-        ui: The address of Dagster's web server; commits then link to their runs.
-        lease_seconds: How long a run may be silent before it counts as dead. A process that works
-            in a run renews the lease.
-        ttl_days: How long a parked run is kept.
-        on_failure: ``park`` keeps the commits of a failed run for the next one, ``drop`` does not.
-        commit_url: The address of a commit's page, with ``{repository}`` and ``{commit}``;
-            Dagster's pages then link to it.
     """
-
-    model_config = NO_INPUT
-
-    lake: str
-    repository: str
-    into: str = MAIN
-    lease_seconds: float = 900
-    ttl_days: float = 14
-    on_failure: str = "park"
-    ui: str = ""
-    commit_url: str = ""
-    user: str = ""
-    password: str = ""
-    storage: str = ""
-    s3: GravelerS3 = GravelerS3()
-    cache: str = ""
-    no_progress_seconds: float | None = None
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _check(cls, given: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
-        made = make(check_settings(cls, given, _CHECKS))
-        if not any(isinstance(given.get(name), dg.EnvVar) for name in ("lake", "user", "storage")):
-            made._settings(dict.fromkeys(made._s3(), "known in the run"))
-        return made
-
-    @property
-    def location(self) -> str:
-        """The lake's location, for ``graveler.open`` in this process; it holds no secret.
-
-        Raises:
-            InvalidInputError: The settings contradict each other.
-        """
-        settings = self._settings(self._s3())
-        return self.lake if settings is None else settings_location(settings)
-
-    def _s3(self) -> Mapping[str, str]:
-        return {name: value for name, value in self.s3.model_dump().items() if value}
-
-    def _settings(self, s3: Mapping[str, str]) -> dict[str, Any] | None:
-        """Return the settings of a lake of servers; None for a folder or a ``graveler.toml``."""
-        limit = self.no_progress_seconds
-        cache, limits = {"folder": self.cache}, {"no_progress_seconds": limit}
-        if is_uri(self.lake):
-            return lake_settings(
-                kv_uri(self.lake, self.user, self.password, what="the lake"),
-                self.storage,
-                s3=s3,
-                cache=cache if self.cache else {},
-                limits=limits if limit is not None else {},
-                what=f"the resource of repository {self.repository!r}",
-            )
-        names = ("user", "password", "storage", "cache", "no_progress_seconds")
-        if given := [*(name for name in names if getattr(self, name)), *s3]:
-            raise InvalidInputError(
-                f"{', '.join(given)} belong to a lake that is the URI of a key-value store; the "
-                f"lake at {self.lake} has them in its graveler.toml"
-            )
-        return None
 
     def repo(self) -> Repository:
         """Return the repository.
@@ -215,36 +71,80 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             RunStateError: The run belongs to another code location, or the Dagster run skips
                 steps whose work is no longer on the branch.
         """
-        dagster_run, identity = run_of(context), identity_of(context, self.into)
+        identity = identity_of(context, self.into)
         try:
             run = self.repo().runs.open_or_attach(
                 identity.key,
                 owner=identity.owner,
                 into=self.into,
                 fresh=self._starts_afresh(context, identity),
-                metadata={**run_metadata(context, ui=self.ui), **window_metadata(context)},
+                metadata=run_metadata(context, ui=self.ui),
                 on_failure=self.on_failure,
                 lease=timedelta(seconds=self.lease_seconds),
                 ttl=timedelta(days=self.ttl_days),
-                accepts=lambda record: check_resume(record, context, identity),
+                accepts=lambda record: self._check_resume(record, context, identity),
             )
         except RefNotFoundError as error:
             raise self.explained(error) from error
-        if isinstance(context, DagsterRun):
+        if isinstance(context, dg.DagsterRun):
             return run  # a sensor does not work in the run
-        return _shared_run(run, step_of(context).instance, dagster_run.run_id)
+        return _shared_run(run, step_of(context).instance, run_of(context).run_id)
+
+    def _check_resume(
+        self, record: RunRecord | None, context: RunContext, identity: Identity
+    ) -> None:
+        """Refuse an attempt that would publish work of another pipeline, or only half of its own."""
+        run = run_of(context)
+        if record is not None:
+            theirs, ours = record.metadata.get(LOCATION), run_metadata(run).get(LOCATION)
+            if record.live and theirs and ours and theirs != ours:
+                raise RunStateError(
+                    f"run {record.key!r} is {record.state}, for code location {theirs!r}, and this "
+                    f"is {ours!r}: two jobs of one name cannot share a repository: give the "
+                    "pipelines different names; if the job has moved, or the other location does "
+                    "not need the run, `graveler run abandon` it"
+                )
+        if isinstance(context, dg.DagsterRun) or not run.parent_run_id:
+            return  # a sensor opens no new attempt
+        instance = step_of(context).instance
+        if _skips_steps(instance, run) and not self._has_skipped(record, instance, run, identity):
+            was = f"is {record.state}, attempt {record.attempt}" if record else "has no branch"
+            raise RunStateError(
+                f"Dagster run {run.run_id} skips steps of {run.parent_run_id}, but run "
+                f"{identity.key!r} {was}, and does not hold what they wrote: re-execute all steps"
+            )
+
+    def _has_skipped(
+        self,
+        record: RunRecord | None,
+        instance: dg.DagsterInstance,
+        run: dg.DagsterRun,
+        identity: Identity,
+    ) -> bool:
+        """Return whether the branch or the last publish holds what earlier Dagster runs wrote."""
+        opened = () if record is None else (*record.owners, record.owner)
+        for parent in parents_of(instance, run):
+            theirs = identity_of(parent, self.into)
+            if theirs.key != identity.key:
+                return False  # the run has another branch
+            if record is None or theirs.owner not in opened:
+                continue  # the Dagster run ended before it opened a branch
+            if record.state is RunState.PUBLISHED:
+                return record.owner == theirs.owner
+            since_fork = record.attempt - record.forked + 1
+            return record.live and theirs.owner in opened[-since_fork:]
+        return True  # the skipped steps wrote nothing to the lake
 
     def _starts_afresh(self, context: RunContext, identity: Identity) -> bool:
         """Return whether a new attempt starts from the target's head, not from earlier work."""
         run = run_of(context)
-        if isinstance(context, DagsterRun) or not makes_all(run):
+        if isinstance(context, dg.DagsterRun) or not makes_all(run):
             return False
-        if skips_steps(step_of(context).instance, run):
+        if _skips_steps(step_of(context).instance, run):
             return False
-        record = find_run(self.repo(), identity.key) if identity.backfill else None
-        return record is None or record.owner != identity.owner
+        return not (identity.backfill and self.record(context))
 
-    def step(self, context: StepContext | OutputContext, name: str = "") -> Step:
+    def step(self, context: StepContext | dg.OutputContext, name: str = "") -> Step:
         """Return a step of the run, to write in; use it in a ``with`` block.
 
         Leaving the block commits; a retry replaces the work of the earlier try.
@@ -255,43 +155,46 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
 
         Raises:
             InvalidInputError: The try already has a step of that name, which this one would undo.
-        Failure: Only the branch of another run, or a later commit of the target, has an asset
-            that this one names in `deps`.
+            Failure: Only the branch of another run, or a later commit of the target, has an asset
+                that this one names in `deps`.
         """
         run = self.run(context)
         run.renew()  # records the inputs
-        if _is_in_asset(context):
-            check_dependencies(self, context, run, loaded=False)
+        self._check_dependencies(context, run, loaded=False)
         if isinstance(context, dg.AssetExecutionContext) and context.has_assets_def:
             for key in context.selected_asset_keys:
                 step_of(context).add_asset_metadata(run_marks(run), key)
-        return start_step(
-            run,
-            _step_name(context, name),
-            try_number=step_of(context).previous_attempt_count + 1,
-            metadata=step_metadata(context, ui=self.ui),
-        )
+        return start_step(run, **self._step(context, name))
 
-    def undo(self, context: OutputContext, folders: Iterable[str] = ()) -> None:
-        """Undo the writes of an earlier try or run of the same key for an output.
+    def _step(self, context: StepContext | dg.OutputContext, name: str) -> dict[str, Any]:
+        """Return name, number of the try, and metadata of a step."""
+        step = step_of(context)
+        full = f"{step.step.key}.{name}" if name else step.step.key
+        if isinstance(context, dg.OutputContext):
+            full = f"{full}:{output_name(context)}"
+        metadata = step_metadata(context, ui=self.ui)
+        return {"name": full, "try_number": step.previous_attempt_count + 1, "metadata": metadata}
 
-        Args:
-            context: The context of the output.
-            folders: Folders of the output. What other runs have written there for it is removed.
-        """
-        identity = identity_of(context, self.into)
-        record = find_run(self.repo(), identity.key)
-        if record is None and not folders:
+    def _check_dependencies(
+        self, context: object, run: Run, *, loaded: bool = True
+    ) -> dict[str, dict[str, str]]:
+        """Return the runs that wrote what an asset depends on, see `check_dependencies`."""
+        if not isinstance(context, dg.AssetExecutionContext | dg.OpExecutionContext):
+            return {}
+        if not context.has_assets_def:  # it is an op outside the graph of an asset
+            return {}
+        return check_dependencies(self.repo(), self.at().commit, context, run, loaded=loaded)
+
+    def undo(self, context: dg.OutputContext, folders: Iterable[str] = ()) -> None:
+        """Undo the writes of an earlier try or run of the same key for an output."""
+        is_new = find_run(self.repo(), self.run_key(context)) is None
+        if is_new and not folders:
             return  # no step has written
-        if (
-            record is not None
-            and record.state is RunState.PUBLISHED
-            and record.owner == identity.owner
-        ):
+        own = self.record(context)
+        if own is not None and own.state is RunState.PUBLISHED:
             return  # outputs after the publish wrote nothing
-        mine = record is not None and record.owner == identity.owner and record.branch
-        old = self.outputs(context, folders, mine or "")
-        if record is None and not old:
+        old = self.outputs(context, folders, own.branch if own else "")
+        if is_new and not old:
             return
         step = self.step(context)
         if step.earlier is None and not old:
@@ -301,20 +204,14 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             step.delete_many(path for path in old if step.exists(path))
 
     def outputs(
-        self, context: OutputContext, folders: Iterable[str], branch: str = ""
+        self, context: dg.OutputContext, folders: Iterable[str], branch: str = ""
     ) -> list[str]:
-        """Return the files of folders that an IO manager has written for the asset.
-
-        Args:
-            context: The context of the output.
-            folders: The folders.
-            branch: The branch; "" for the target.
-        """
-        view = self.repo().ref(branch or self.into)
+        """Return the files of folders that an IO manager has written for the asset."""
+        view = self.at(branch)
         asset, output = context.asset_key.to_user_string(), f":{output_name(context)}"
 
         def is_own(path: str) -> bool:
-            why = self.repo().runs.why(path, view.commit.id)
+            why = self.repo().why(path, view.commit.id)
             return why.step.endswith(output) and why.made.metadata.get("dagster.asset") == asset
 
         entries = (entry for folder in folders for entry in view.entries(folder))
@@ -330,13 +227,8 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             name: The name of the step, for a function that starts several programs.
         """
         run = self.run(context)
-        return pack(
-            run.handle,
-            _step_name(context, name),
-            try_number=step_of(context).previous_attempt_count + 1,
-            metadata=step_metadata(context, ui=self.ui),
-            inputs=check_dependencies(self, context, run) if _is_in_asset(context) else {},
-        )
+        inputs = self._check_dependencies(context, run)
+        return pack(run.handle, **self._step(context, name), inputs=inputs)
 
     def view(self, context: RunContext) -> Run | Ref:
         """Return the view that steps of a Dagster run read: its branch, or its published commit."""
@@ -344,8 +236,7 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         record = run.record
         if record.state is RunState.PUBLISHED:
             return self.repo().ref(record.commit)
-        if _is_in_asset(context):
-            check_dependencies(self, context, run)
+        self._check_dependencies(context, run)
         return run
 
     def at(self, ref: str = "") -> Ref:
@@ -371,15 +262,19 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
             )
         return error
 
-    def links(self, commit: str) -> Mapping[str, Any]:
-        """Return the addresses of a commit, for Dagster's metadata."""
-        links: dict[str, Any] = {
-            "graveler/address": dg.MetadataValue.path(f"grav://{self.repository}/{commit}/")
+    def uri(self, ref: str, folder: str = "") -> str:
+        """Return the address of a folder at a ref."""
+        return f"grav://{self.repository}/{ref}/{folder}"
+
+    def links(self, commit: Commit) -> Mapping[str, Any]:
+        """Return Dagster's metadata of a commit: its id, its run and its addresses."""
+        page = self.commit_url.format(repository=self.repository, commit=commit.id)
+        return {
+            "graveler/commit": commit.id,
+            "graveler/run": commit.metadata.get("graveler.run", ""),
+            "graveler/address": dg.MetadataValue.path(self.uri(commit.id)),
+            **({"graveler/page": dg.MetadataValue.url(page)} if page else {}),
         }
-        if self.commit_url:
-            page = self.commit_url.format(repository=self.repository, commit=commit)
-            links["graveler/page"] = dg.MetadataValue.url(page)
-        return links
 
     def record(self, context: RunContext) -> RunRecord | None:
         """Return the record of the Dagster run's attempt; None if it has none or is superseded."""
@@ -388,18 +283,14 @@ class GravelerResource(dg.ConfigurableResource):  # type: ignore[type-arg] # it 
         return record if record is not None and record.owner == identity.owner else None
 
 
-def _is_in_asset(
-    context: object,
-) -> TypeGuard[dg.AssetExecutionContext | dg.OpExecutionContext]:
-    """Return whether a context is that of an asset, or of an op in the graph of one."""
-    kinds = dg.AssetExecutionContext | dg.OpExecutionContext
-    return isinstance(context, kinds) and context.has_assets_def
-
-
-def _step_name(context: StepContext | OutputContext, name: str) -> str:
-    key = step_of(context).step.key
-    full = f"{key}.{name}" if name else key
-    return f"{full}:{output_name(context)}" if isinstance(context, OutputContext) else full
+def _skips_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Return whether a re-execution leaves out steps of the run that it repeats."""
+    if run.tags.get(_ASSETS_SKIPPED) == "true":
+        return True
+    if not run.step_keys_to_execute or not run.execution_plan_snapshot_id:
+        return False
+    plan = instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
+    return bool({step.key for step in plan.steps} - set(run.step_keys_to_execute))
 
 
 def _shared_run(run: Run, instance: dg.DagsterInstance, run_id: str) -> Run:

@@ -11,7 +11,6 @@ from dagster_graveler.resource import GravelerResource
 from graveler.base.arguments import duration, each, prefix_text, text
 from graveler.base.clock import SystemClock
 from graveler.errors import InvalidInputError
-from graveler.lake import Repository
 from graveler.model import Commit
 
 _PREFIX = "graveler/prefix"
@@ -44,8 +43,7 @@ def build_source_asset(
     text(ref, "ref", empty=True)
 
     def observe(context: dg.AssetExecutionContext, graveler: GravelerResource) -> dg.ObserveResult:
-        repository = graveler.repo()
-        commit = last_change(repository, graveler.at(ref).commit, prefix)
+        commit = _last_change(graveler, ref, prefix)
         if commit is None:
             return dg.ObserveResult(metadata={"graveler/files": 0})
         return dg.ObserveResult(
@@ -102,8 +100,7 @@ def build_freshness_checks(
         name=f"freshness_of_{specs[0].asset_key.to_python_identifier()}", specs=specs
     )
     def check(graveler: GravelerResource) -> Any:
-        repository = graveler.repo()
-        commit = last_change(repository, graveler.at(ref).commit, prefix)
+        commit = _last_change(graveler, ref, prefix)
         age = None if commit is None else SystemClock().now() - commit.created
         text = "nothing was ever published" if age is None else f"published {_hours(age)} ago"
         for spec in specs:
@@ -119,18 +116,17 @@ def build_freshness_checks(
     return check
 
 
-def last_change(repository: Repository, head: Commit, prefix: str) -> Commit | None:
+def _last_change(graveler: GravelerResource, ref: str, prefix: str) -> Commit | None:
     """Return the last commit on the branch that changed a path below a folder, or None."""
-    return next(repository.log(head.id, first_parent=True, prefix=prefix), None)
+    head = graveler.at(ref).commit
+    return next(graveler.repo().log(head.id, first_parent=True, prefix=prefix), None)
 
 
 def _metadata(graveler: GravelerResource, commit: Commit, prefix: str) -> Mapping[str, Any]:
     return {
-        "dagster/uri": f"grav://{graveler.repository}/{commit.id}/{prefix}",
+        "dagster/uri": graveler.uri(commit.id, prefix),
         "dagster/last_updated_timestamp": dg.MetadataValue.timestamp(commit.created),
-        "graveler/commit": commit.id,
-        "graveler/run": commit.metadata.get("graveler.run", ""),
-        **graveler.links(commit.id),
+        **graveler.links(commit),
     }
 
 

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from graveler_airflow.assets import graveler_partitions as graveler_partitions
     from graveler_airflow.assets import hourly as hourly
     from graveler_airflow.dag.handles import TaskStep as TaskStep
+    from graveler_airflow.decorators import graveler_bash_task as graveler_bash_task
     from graveler_airflow.decorators import graveler_task as graveler_task
+    from graveler_airflow.decorators import step_env as step_env
     from graveler_airflow.hook import GravelerHook as GravelerHook
     from graveler_airflow.notifier import GravelerNotifier as GravelerNotifier
+    from graveler_airflow.operators.branches import GravelerCommitOperator as GravelerCommitOperator
     from graveler_airflow.operators.branches import (
         GravelerCreateBranchOperator as GravelerCreateBranchOperator,
     )
@@ -28,9 +31,8 @@ if TYPE_CHECKING:
         GravelerDeleteBranchOperator as GravelerDeleteBranchOperator,
     )
     from graveler_airflow.operators.branches import GravelerMergeOperator as GravelerMergeOperator
+    from graveler_airflow.operators.branches import GravelerRevertOperator as GravelerRevertOperator
     from graveler_airflow.operators.branches import GravelerTagOperator as GravelerTagOperator
-    from graveler_airflow.operators.commits import GravelerCommitOperator as GravelerCommitOperator
-    from graveler_airflow.operators.commits import GravelerRevertOperator as GravelerRevertOperator
     from graveler_airflow.operators.files import GravelerDeleteOperator as GravelerDeleteOperator
     from graveler_airflow.operators.files import GravelerLinkOperator as GravelerLinkOperator
     from graveler_airflow.operators.gates import GravelerGateOperator as GravelerGateOperator
@@ -45,6 +47,12 @@ if TYPE_CHECKING:
     from graveler_airflow.operators.maintenance import (
         GravelerMaintainOperator as GravelerMaintainOperator,
     )
+    from graveler_airflow.operators.maintenance import (
+        GravelerReapOperator as GravelerReapOperator,
+    )
+    from graveler_airflow.operators.maintenance import (
+        GravelerRollbackOperator as GravelerRollbackOperator,
+    )
     from graveler_airflow.operators.partitions import (
         GravelerPartitionsOperator as GravelerPartitionsOperator,
     )
@@ -53,16 +61,11 @@ if TYPE_CHECKING:
     from graveler_airflow.operators.runs import (
         GravelerPublishRunOperator as GravelerPublishRunOperator,
     )
-    from graveler_airflow.operators.runs import GravelerReapOperator as GravelerReapOperator
-    from graveler_airflow.operators.runs import GravelerRollbackOperator as GravelerRollbackOperator
-    from graveler_airflow.programs import graveler_bash_task as graveler_bash_task
-    from graveler_airflow.programs import step_env as step_env
     from graveler_airflow.run import graveler_run as graveler_run
     from graveler_airflow.sensors import GravelerCommitSensor as GravelerCommitSensor
     from graveler_airflow.sensors import GravelerIngestSensor as GravelerIngestSensor
     from graveler_airflow.sensors import GravelerObjectSensor as GravelerObjectSensor
     from graveler_airflow.triggers import GravelerCommitTrigger as GravelerCommitTrigger
-    from graveler_airflow.triggers import GravelerIngestTrigger as GravelerIngestTrigger
-    from graveler_airflow.triggers import GravelerObjectTrigger as GravelerObjectTrigger
+    from graveler_airflow.triggers import GravelerTrigger as GravelerTrigger
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, needs="airflow")

@@ -1,7 +1,7 @@
 """Arrivals in a lake: commits on a branch, files, and hours of an ingestion branch."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -20,13 +20,9 @@ MOST = 250
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """The commits that a ref has gained since a commit, along first parents.
+    """The commits that a ref has gained since a commit, along first parents, oldest first.
 
-    Attributes:
-        since: The commit before the range; "" is the beginning of the history.
-        to: The last commit of the range.
-        commits: The commits of the range that changed the prefix, oldest first.
-        rewound: Whether the ref does not descend from `since`, because it was reset or recreated.
+    `since` may be "", the beginning. A `rewound` ref does not descend from it: it was reset or recreated.
     """
 
     since: str
@@ -35,11 +31,7 @@ class CommitRange:
     rewound: bool = False
 
     def row(self, repository: Repository, ref: str, prefix: str = "") -> dict[str, Any]:
-        """Return the range as plain values, for XComs and events.
-
-        Raises:
-            ExpiredError: Garbage collection has removed what tells the hours of a commit.
-        """
+        """Return the range as plain values, for XComs and events."""
         rows = [commit_row(repository, commit, prefix) for commit in self.commits]
         return {
             "repository": repository.name,
@@ -58,17 +50,8 @@ def commits_since(
 ) -> CommitRange:
     """Return the commits that `ref` has gained since the commit `since`.
 
-    If the repository has no commit `since`, the range has only the head.
-
-    Args:
-        repository: The repository.
-        ref: A branch, or any ref expression.
-        since: A full commit id, or "" for the whole history.
-        prefix: Only commits that changed a path below it.
-        limit: Largest number of commits, the oldest ones; the range ends with the last of them.
-
-    Raises:
-        RefNotFoundError: There is no such ref.
+    The range ends with the last of the `limit` oldest commits that changed a path below `prefix`. If
+    the repository has no commit `since`, it has only the head.
     """
     head = repository.commit(ref)
     if head.id == since:
@@ -96,10 +79,6 @@ def starting_point(repository: Repository, ref: str, *, since: str = "", at: dat
         since: A ref expression that names the commit.
         at: Without `since`, a time: the result is the commit of `ref` then, by its log. For a branch
             created later it is the commit at which the branch was created.
-
-    Raises:
-        RefNotFoundError: There is no such ref.
-        InvalidInputError: There is no such commit as `since`.
     """
     if since:
         return commit_id_of(repository, since)
@@ -112,12 +91,17 @@ def starting_point(repository: Repository, ref: str, *, since: str = "", at: dat
         return next(created, None) or head.id
 
 
-def commit_id_of(repository: Repository, since: str) -> str:
-    """Return the id of the commit that `since` names.
+def gained_commits(
+    repository: Repository, ref: str, *, prefix: str = "", since: str = "", begun: str
+) -> dict[str, Any] | None:
+    """Return the commits that `ref` gained since a commit or a time, or None if there is none."""
+    start = starting_point(repository, ref, since=since, at=datetime.fromisoformat(begun))
+    gained = commits_since(repository, ref, start, prefix=prefix)
+    return gained.row(repository, ref, prefix) if gained.commits else None
 
-    Raises:
-        InvalidInputError: There is none, and waiting does not help.
-    """
+
+def commit_id_of(repository: Repository, since: str) -> str:
+    """Return the id of the commit that `since` names."""
     try:
         return repository.commit(since).id
     except RefNotFoundError as error:
@@ -125,11 +109,7 @@ def commit_id_of(repository: Repository, since: str) -> str:
 
 
 def commit_row(repository: Repository, commit: Commit, prefix: str = "") -> dict[str, Any]:
-    """Return a commit as plain values; for a commit of ingestion with its hours by their kind.
-
-    Raises:
-        ExpiredError: Garbage collection has removed what tells the hours of the commit.
-    """
+    """Return a commit as plain values; for a commit of ingestion with its hours by their kind."""
     row = plain_row(commit)
     if INGEST in commit.metadata:
         hours = commit_hours(repository.stores, commit, prefix=prefix, kinds=tuple(HourKind))
@@ -173,19 +153,7 @@ _OVER = (HourState.PUBLISHED, HourState.EMPTY)
 def find_files(
     repository: Repository, ref: str, prefix: str, *, since: str = "", at_least: int = 1
 ) -> dict[str, Any] | None:
-    """Return the files of `ref` below `prefix` and their commit, or None if there are too few.
-
-    Args:
-        repository: The repository.
-        ref: A branch, whose committed files count, or any ref expression.
-        prefix: The beginning of their paths, or a whole path.
-        since: Only files added or changed since this commit; "" for all files.
-        at_least: The number of files to wait for.
-
-    Raises:
-        RefNotFoundError: There is no such ref.
-        InvalidInputError: There is no such commit as `since`.
-    """
+    """Return the files of `ref` below `prefix` and their commit, or None if there are too few."""
     commit = repository.commit(ref)
     if since:
         since = commit_id_of(repository, since)
@@ -229,3 +197,11 @@ def published_hour(
         "commit": status.published and status.published.id,
         "late": list(status.late),
     }
+
+
+WAITS: dict[str, Callable[..., dict[str, Any] | None]] = {
+    "commits": gained_commits,
+    "files": find_files,
+    "hour": published_hour,
+}
+"""What a sensor can wait for: functions that return an arrival, or None as long as there is none."""

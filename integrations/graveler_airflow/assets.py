@@ -96,15 +96,7 @@ def graveler_partitions(
 
 
 def listed_assets(asset: Any, what: str) -> list[Asset | AssetAlias]:
-    """Return one asset or several as a list.
-
-    Args:
-        asset: An asset, an alias, several of them, or None.
-        what: Name of the argument in errors.
-
-    Raises:
-        InvalidInputError: Something in it has no events.
-    """
+    """Return one asset or several as a list."""
     if asset is None:
         return []
     if isinstance(asset, (set, frozenset)):
@@ -142,11 +134,7 @@ def _uri(repo: str, ref: str, prefix: str, *, conn_id: str = GravelerHook.defaul
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
-    """Return the canonical form of a ``grav://`` address; Airflow calls this when it parses a DAG.
-
-    Raises:
-        ValueError: The address names no repository and ref.
-    """
+    """Return the canonical form of a ``grav://`` address; Airflow calls this when it parses a DAG."""
     conn, _, repo = uri.netloc.rpartition("@")
     ref, _, prefix = uri.path.lstrip("/").partition("/")
     try:

@@ -1,18 +1,20 @@
-"""``airflow graveler``: commands that make repositories, list runs, and reap expired runs."""
+"""``airflow graveler``: commands that make repositories, list runs, and reap expired runs.
 
-from collections.abc import Callable, Iterator
+Airflow loads this module for each of its commands: it imports nothing heavy.
+"""
+
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from graveler.lake import Lake, Repository
+    from graveler_airflow.hook import GravelerHook
 
 
 def commands() -> list[Any]:
     """Return the commands that the provider adds to ``airflow``."""
-    # Airflow loads this module for each of its commands: import nothing heavy
     from airflow.cli.cli_config import (
         ARG_OUTPUT,
         ActionCommand,
@@ -21,42 +23,28 @@ def commands() -> list[Any]:
         lazy_load_command,
     )
 
-    make: Callable[..., Any] = Arg
+    def command(name: str, text: str, *arguments: Any) -> ActionCommand:
+        call = lazy_load_command(f"graveler_airflow.cli.{name}")
+        return ActionCommand(name=name, help=text, func=call, args=(connection, *arguments))
+
+    make: Any = Arg
     connection = make(("--conn-id",), help="Connection of the lake", default="graveler_default")
     repository = make(("--repo",), help="Repository; the connection's if not given", default="")
     made = make(("repository",), help="Name of the repository")
-    state = make(
-        ("--state",), help="Only runs in this state: open, parked, published, …", default=""
-    )
-    apply = make(
-        ("--apply",),
-        help="Reap the runs; without it the command only lists them",
-        action="store_true",
-    )
+    states = "Only runs in this state: open, parked, published, …"
+    state = make(("--state",), help=states, default="")
+    only_listed = "Reap the runs; without it the command only lists them"
+    apply = make(("--apply",), help=only_listed, action="store_true")
+    creates = "Make a repository in the lake of a connection, if it does not exist"
+    reaps = "Park runs whose lease is over, remove parked runs whose time to live is over"
     return [
         GroupCommand(
             name="graveler",
             help="Runs of graveler, each on a branch of its own",
             subcommands=(
-                ActionCommand(
-                    name="create",
-                    help="Make a repository in the lake of a connection, if it does not exist",
-                    func=lazy_load_command("graveler_airflow.cli.create"),
-                    args=(made, connection),
-                ),
-                ActionCommand(
-                    name="runs",
-                    help="List the runs and their states",
-                    func=lazy_load_command("graveler_airflow.cli.runs"),
-                    args=(connection, repository, state, ARG_OUTPUT),
-                ),
-                ActionCommand(
-                    name="reap",
-                    help="Park runs whose lease is over, remove parked runs whose time to live "
-                    "is over",
-                    func=lazy_load_command("graveler_airflow.cli.reap"),
-                    args=(connection, repository, apply, ARG_OUTPUT),
-                ),
+                command("create", creates, made),
+                command("runs", "List the runs and their states", repository, state, ARG_OUTPUT),
+                command("reap", reaps, repository, apply, ARG_OUTPUT),
             ),
         )
     ]
@@ -64,15 +52,13 @@ def commands() -> list[Any]:
 
 def create(args: "Namespace") -> None:
     """Make a repository."""
-    with _lake(args) as lake:
+    with _hook(args) as hook, hook.get_conn() as lake:
         print(f"repository {lake.create_repository(args.repository, exist_ok=True).name}")  # noqa: T201
 
 
 def runs(args: "Namespace") -> None:
     """List the runs."""
-    state = args.state.upper() or None
-    with _repository(args) as repository:
-        _check_state(state)
+    with _hook(args) as hook, hook.opened(args.repo) as repository:
         rows = [
             {
                 "key": record.key,
@@ -82,7 +68,7 @@ def runs(args: "Namespace") -> None:
                 "changed": f"{record.updated:%Y-%m-%d %H:%M:%S}",
                 "reason": record.reason,
             }
-            for record in repository.runs.list(state)
+            for record in repository.runs.list(args.state.upper() or None)
         ]
     _print(rows, args.output)
 
@@ -91,7 +77,7 @@ def reap(args: "Namespace") -> None:
     """Reap runs, or list the runs that would be reaped."""
     from graveler_common.history import reaped_row
 
-    with _repository(args) as repository:
+    with _hook(args) as hook, hook.opened(args.repo) as repository:
         rows = [reaped_row(reaped) for reaped in repository.runs.reap(dry_run=not args.apply)]
     _print(rows, args.output)
     if rows and not args.apply and args.output == "table":
@@ -99,43 +85,19 @@ def reap(args: "Namespace") -> None:
 
 
 @contextmanager
-def _repository(args: "Namespace") -> Iterator["Repository"]:
-    """Open the repository of the arguments; an error ends the command with one line."""
-    from graveler_airflow.hook import GravelerHook
-
-    with _one_line(args), GravelerHook(args.conn_id).opened(args.repo) as repository:
-        yield repository
-
-
-@contextmanager
-def _lake(args: "Namespace") -> Iterator["Lake"]:
-    """Open the lake of the arguments; an error ends the command with one line."""
-    from graveler_airflow.hook import GravelerHook
-
-    with _one_line(args), GravelerHook(args.conn_id).get_conn() as lake:
-        yield lake
-
-
-@contextmanager
-def _one_line(args: "Namespace") -> Iterator[None]:
+def _hook(args: "Namespace") -> Iterator["GravelerHook"]:
+    """Return the connection; an error in the block ends the command with one line."""
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     from graveler.errors import GravelerError
+    from graveler_airflow.hook import GravelerHook
 
     try:
-        yield
+        yield GravelerHook(args.conn_id)
     except GravelerError as error:
         raise SystemExit(f"{error.code}: {error}") from error
     except AirflowNotFoundException as error:
         raise SystemExit(f"--conn-id {args.conn_id}: {error}") from error
-
-
-def _check_state(state: str | None) -> None:
-    from graveler.lake import RunState
-
-    states = [str(member) for member in RunState if member is not RunState.NONE]
-    if state is not None and state not in states:
-        raise SystemExit(f"--state {state.lower()}: give one of {', '.join(states).lower()}")
 
 
 def _print(rows: list[dict[str, Any]], output: str) -> None:

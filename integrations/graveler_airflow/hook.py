@@ -1,23 +1,39 @@
 """The connection: the lake, the default terms of its runs, and the errors without a retry."""
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
+from urllib.parse import quote
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.log import mask_secret
 
-from graveler.base.privacy import shown_uri
+from graveler.base.arguments import expand_home
+from graveler.base.privacy import is_uri, shown_uri
 from graveler.config import LakeConfig, is_environment_lake, load_config
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.lake import Lake, Repository
 from graveler.objects.registry import open_store
-from graveler_airflow.connection import extras_of, location_of
 from graveler_airflow.lineage.hooks import HookLineage, LineageRepository
+from graveler_airflow.lineage.naming import DEFAULT_CONNECTION
 from graveler_common.lakes import is_final, open_lake
+from graveler_common.settings import kv_uri, lake_settings, settings_location
+
+_KEYS = ("access_key", "secret_key", "session_token", "role_arn", "external_id")
+_S3 = ("endpoint_url", "region", "path_style", *_KEYS)
+_CACHE = {"cache": "folder", "cache_max_bytes": "max_bytes"}
+_LIMITS = ("no_progress_seconds",)
+_OF_SETTINGS = ("storage", "aws_conn_id", *_S3, *_CACHE, *_LIMITS)
+EXTRAS = ("lake", "repo", "lease_minutes", "ttl_days", *_OF_SETTINGS)
+"""The names that the extra of a connection may have."""
+
+_AWS_IDENTITIES = ("profile_name", "assume_role_kwargs", "assume_role_with_web_identity")
 
 
 class GravelerHook(BaseHook):
@@ -38,7 +54,7 @@ class GravelerHook(BaseHook):
     """
 
     conn_name_attr = "graveler_conn_id"
-    default_conn_name = "graveler_default"
+    default_conn_name = DEFAULT_CONNECTION
     conn_type = "graveler"
     hook_name = "Graveler"
 
@@ -52,29 +68,31 @@ class GravelerHook(BaseHook):
         return self.get_connection(self.graveler_conn_id)
 
     @property
-    def location(self) -> str:
-        """The lake's location, for ``graveler.open`` in this process; it holds no secret.
+    def extras(self) -> dict[str, Any]:
+        """The extra of the connection, without empty fields of its form."""
+        what, extras = f"connection {self.graveler_conn_id!r}", self.connection.extra_dejson
+        if unknown := sorted(set(extras) - set(EXTRAS)):
+            raise InvalidInputError(f"{what}: unknown extra {unknown}; known are {sorted(EXTRAS)}")
+        return {name: value for name, value in extras.items() if value not in (None, "")}
 
-        Raises:
-            InvalidInputError: The connection names no lake, or contradicts itself.
-        """
-        aws_id = extras_of(self.connection).get("aws_conn_id")
-        return location_of(self.connection, self.get_connection(aws_id) if aws_id else None)
+    @property
+    def location(self) -> str:
+        """The lake's location, for ``graveler.open`` in this process; it holds no secret."""
+        aws_id = self.extras.get("aws_conn_id")
+        aws = self.get_connection(aws_id) if aws_id else None
+        return _location(self.connection, self.extras, aws)
 
     async def aget_location(self) -> str:
-        """Return the lake's location, for a trigger, which must not block.
-
-        Raises:
-            InvalidInputError: The connection names no lake, or contradicts itself.
-        """
-        connection = await self.aget_connection(self.graveler_conn_id)
-        aws_id = extras_of(connection).get("aws_conn_id")
-        return location_of(connection, await self.aget_connection(aws_id) if aws_id else None)
+        """Return the lake's location, for a trigger, which must not block."""
+        self.connection = await self.aget_connection(self.graveler_conn_id)
+        aws_id = self.extras.get("aws_conn_id")
+        aws = await self.aget_connection(aws_id) if aws_id else None
+        return _location(self.connection, self.extras, aws)
 
     @property
     def default_repository(self) -> str:
         """The repository that the connection names, or ""."""
-        return str(extras_of(self.connection).get("repo") or "")
+        return str(self.extras.get("repo") or "")
 
     @property
     def lease(self) -> timedelta:
@@ -87,7 +105,7 @@ class GravelerHook(BaseHook):
         return timedelta(days=self._number("ttl_days"))
 
     def _number(self, name: str) -> float:
-        given = extras_of(self.connection).get(name) or conf.get("graveler", name)
+        given = self.extras.get(name) or conf.get("graveler", name)
         try:
             number = float(given)
         except (TypeError, ValueError):
@@ -127,12 +145,7 @@ class GravelerHook(BaseHook):
 
     @contextmanager
     def opened(self, name: str = "", location: str = "") -> Iterator[Repository]:
-        """Open a repository as `repository` does, but without hook lineage.
-
-        Args:
-            name: The repository; the connection's if not given.
-            location: The location of the lake, if the caller knows it.
-        """
+        """Open a repository as `repository` does, but without hook lineage."""
         name = name or self.default_repository
         if not name:
             raise InvalidInputError(
@@ -193,3 +206,102 @@ def final_failures() -> Iterator[None]:
             raise
         failure = AirflowFailException(f"{error.code}: {error}")
         raise failure.with_traceback(error.__traceback__) from error.__cause__
+
+
+def _location(
+    connection: Connection, extras: Mapping[str, Any], aws: Connection | None = None
+) -> str:
+    """Return the location of a connection's lake; its secrets are masked in every log."""
+    what = f"connection {connection.conn_id!r}"
+    host = str(connection.host or extras.get("lake") or "")
+    if not host:
+        raise InvalidInputError(
+            f"{what} names no lake: set its host to the lake's folder, to a graveler.toml, or to "
+            "the URI of a key-value store (postgresql://host/database) with the extra 'storage'"
+        )
+    for name, value in {"port": connection.port, "schema": connection.schema}.items():
+        if value:
+            raise InvalidInputError(
+                f"{what} has a {name}, {value!r}: put it into the host, as in "
+                "postgresql://host:5432/database"
+            )
+    if is_uri(host):
+        settings = _settings(connection, host, extras, aws)
+        _mask(settings, connection.password or "")
+        return settings_location(settings)
+    given: list[str] = [name for name in _OF_SETTINGS if name in extras]
+    if connection.login or connection.password:
+        given += ["login, password"]
+    if given:
+        raise InvalidInputError(
+            f"{what}: {', '.join(given)} belong to a lake whose host is a URI; the lake at {host} "
+            "has them in its graveler.toml"
+        )
+    if not (is_environment_lake(host) or expand_home(host).is_absolute()):
+        raise InvalidInputError(
+            f"{what}: the host {host!r} is a relative path, which is another folder for each "
+            "worker: give an absolute path, or the URI of a key-value store"
+        )
+    return host
+
+
+def _settings(
+    connection: Connection, host: str, extras: Mapping[str, Any], aws: Connection | None
+) -> dict[str, Any]:
+    what = f"connection {connection.conn_id!r}"
+    uri = kv_uri(host, connection.login or "", connection.password or "", what=f"{what}: the host")
+    s3 = {name: extras[name] for name in _S3 if name in extras}
+    if aws is not None:
+        if keys := [name for name in _KEYS if name in s3]:
+            raise InvalidInputError(f"{what} has aws_conn_id and {', '.join(keys)}: leave one out")
+        s3 = {**_s3_of(aws), **s3}
+    return lake_settings(
+        uri,
+        str(extras.get("storage", "")),
+        s3=s3,
+        cache={name: extras[extra] for extra, name in _CACHE.items() if extra in extras},
+        limits={name: extras[name] for name in _LIMITS if name in extras},
+        what=what,
+    )
+
+
+def _s3_of(aws: Connection) -> dict[str, Any]:
+    """Return the settings of S3 in an AWS connection."""
+    extras = aws.extra_dejson
+    method = extras.get("assume_role_method", "assume_role")
+    others = [name for name in _AWS_IDENTITIES if extras.get(name)]
+    if method != "assume_role" or others:
+        raise InvalidInputError(
+            f"connection {aws.conn_id!r} takes its identity by {', '.join(others) or method}: graveler "
+            "uses keys, assumes roles by 'assume_role', or takes the AWS settings of the worker (leave "
+            "aws_conn_id out)"
+        )
+    service = (extras.get("service_config") or {}).get("s3") or {}
+    values = {
+        "access_key": aws.login or extras.get("aws_access_key_id"),
+        "secret_key": aws.password or extras.get("aws_secret_access_key"),
+        "session_token": extras.get("aws_session_token"),
+        "role_arn": extras.get("role_arn"),
+        "external_id": extras.get("external_id"),
+        "region": extras.get("region_name"),
+        "endpoint_url": service.get("endpoint_url") or extras.get("endpoint_url"),
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def _mask(settings: Mapping[str, Any], password: str) -> None:
+    s3 = settings.get("s3", {})
+    for secret in (password, s3.get("secret_key"), s3.get("session_token")):
+        for spelling in spellings(secret) if secret else ():
+            mask_secret(spelling)
+
+
+def spellings(secret: str) -> set[str]:
+    """Return the spellings of a secret in URIs, JSON, Python literals, and texts within these."""
+    texts = {secret, quote(secret, safe="")}
+    for _ in range(2):
+        for text in tuple(texts):
+            in_quotes = text.replace("\\", "\\\\").replace("'", "\\'")
+            in_json = (json.dumps(text, ensure_ascii=ascii) for ascii in (True, False))
+            texts |= {in_quotes, *(quoted[1:-1] for quoted in (*in_json, repr(text)))}
+    return texts

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ADDRESSES = "graveler_addresses"
 
 
-def point_to(operator: "BaseOperator", *, conn_id: str, repo: str, commit: Commit) -> None:
+def point_to(operator: "BaseOperator", conn_id: str, repo: str, commit: Commit) -> None:
     """Let the links of a task point to its commit."""
     parent = commit.parents[0] if commit.parents else commit.id
     addresses = {

@@ -1,18 +1,17 @@
 """Messages about the outcome of runs."""
 
 import asyncio
-import json
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, ItemsView, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+import httpx
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowException
 
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.ingest import Ingestion
-from graveler.lake import Repository, RunRecord, RunState
+from graveler.lake import Repository, RunState
 from graveler_airflow.dag.context import dag_run_page
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.operators.ingestion import GravelerIngestOperator
@@ -64,7 +63,6 @@ class GravelerNotifier(BaseNotifier):
         location = ""
         hook = GravelerHook(self.graveler_conn_id)
         with suppress(GravelerError, AirflowException):  # the report says why
-            hook.connection = await hook.aget_connection(self.graveler_conn_id)
             location = await hook.aget_location()
         await asyncio.to_thread(lambda: self._send(self._text(context, hook, location)))
 
@@ -72,7 +70,10 @@ class GravelerNotifier(BaseNotifier):
         if self.send is not None:
             self.send(text)
         if self.webhook:
-            _post(self.webhook, text)
+            if not self.webhook.startswith(("https://", "http://")):
+                raise InvalidInputError("webhook: give an http or https address")
+            answer = httpx.post(self.webhook, json={"text": text}, timeout=_TIMEOUT)
+            answer.raise_for_status()
         if self.send is None and not self.webhook:
             self.log.warning("%s", text)
 
@@ -85,25 +86,17 @@ class GravelerNotifier(BaseNotifier):
             dag_id, run_id = context["dag"].dag_id, context["run_id"]
         else:  # a deadline has only the fields of the DAG run
             dag_id, run_id = context["dag_run"]["dag_id"], context["dag_run"]["dag_run_id"]
-        lines = [f"{dag_id}, run {run_id}"]
-        mine = {"airflow.dag_id": dag_id, "airflow.run_id": run_id}
+        mine = {"airflow.dag_id": dag_id, "airflow.run_id": run_id}.items()
         try:
             with hook.opened(self.repo, location) as repository:
-                runs = repository.runs
-                report = [
-                    line
-                    for record in runs.on_targets(runs.list())
-                    if mine.items() <= record.metadata.items()
-                    for line in _run_report(record, repository.name)
-                ]
+                lines = list(_report(repository, mine))
                 for ingestion in _ingestions(context, hook, repository):
-                    report += _unpublished(ingestion)
-            lines += report or ["It has opened no graveler run"]
+                    lines += _unpublished(ingestion)
         except (GravelerError, AirflowException) as error:
-            lines.append(f"The lake cannot be read: {error}")
-        if url := dag_run_page(dag_id, run_id):
-            lines.append(url)
-        return "\n".join(lines)
+            lines = [f"The lake cannot be read: {error}"]
+        lines = lines or ["It has opened no graveler run"]
+        url = dag_run_page(dag_id, run_id)
+        return "\n".join([f"{dag_id}, run {run_id}", *lines, *([url] if url else [])])
 
 
 def _ingestions(context: Any, hook: GravelerHook, repository: Repository) -> Iterator[Ingestion]:
@@ -118,15 +111,10 @@ def _ingestions(context: Any, hook: GravelerHook, repository: Repository) -> Ite
         if isinstance(task, GravelerIngestOperator)
         and task.graveler_conn_id == hook.graveler_conn_id
         and (task.repo or hook.default_repository) == repository.name
-        and _is_plain(task.branch)
-        and _is_plain(task.into)
+        and "{" not in f"{task.branch}{task.into}"
     }
     for branch, into in sorted(names):
         yield repository.ingestion(branch, into=into)
-
-
-def _is_plain(name: Any) -> bool:
-    return isinstance(name, str) and "{" not in name
 
 
 def _unpublished(ingestion: Ingestion) -> Iterator[str]:
@@ -138,28 +126,21 @@ def _unpublished(ingestion: Ingestion) -> Iterator[str]:
         yield f"In quarantine on branch {quarantine.name}: {quarantine.refusal.reason}"
 
 
-def _run_report(record: RunRecord, repository: str) -> list[str]:
-    where = f"{repository}, attempt {record.attempt}"
-    if record.state is RunState.PUBLISHED:
-        return [f"Published to {record.into} of {where}: {record.commit}"]
-    lines = [
-        f"{record.state} on branch {record.branch} of {where}; {record.into} has not moved"
-        + (f", {record.on_target}" if record.published else "")
-    ]
-    refusals = [verdict for verdict in record.verdicts if verdict.refuses]
-    lines += [f"Refused by {verdict.gate}: {verdict.reason}" for verdict in refusals]
-    if record.reason and not refusals:
-        lines.append(record.reason)
-    return lines
-
-
-def _post(address: str, text: str) -> None:
-    if not address.startswith(("https://", "http://")):
-        raise InvalidInputError("webhook: give an http or https address")
-    request = urllib.request.Request(  # noqa: S310 - the scheme is checked above
-        address,
-        data=json.dumps({"text": text}).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
-        answer.read()
+def _report(repository: Repository, mine: ItemsView[str, str]) -> Iterator[str]:
+    """Yield what has become of the runs with this metadata."""
+    for record in repository.runs.on_targets(repository.runs.list()):
+        if not mine <= record.metadata.items():
+            continue
+        where = f"{repository.name}, attempt {record.attempt}"
+        if record.state is RunState.PUBLISHED:
+            yield f"Published to {record.into} of {where}: {record.commit}"
+            continue
+        on_target = f", {record.on_target}" if record.published else ""
+        yield (
+            f"{record.state} on branch {record.branch} of {where}; {record.into} has not moved"
+            f"{on_target}"
+        )
+        refusals = [verdict for verdict in record.verdicts if verdict.refuses]
+        yield from (f"Refused by {verdict.gate}: {verdict.reason}" for verdict in refusals)
+        if record.reason and not refusals:
+            yield record.reason

@@ -4,8 +4,6 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import combinations
-from types import CodeType, FunctionType
 from typing import Any, Unpack
 
 from airflow.sdk import AssetAlias, CronPartitionTimetable, TaskGroup, TriggerRule
@@ -25,8 +23,6 @@ from graveler_airflow.operators.runs import (
 
 # for a store that is busy or unreachable; errors for which a retry does not help fail at once
 _RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
-_HOUR = timedelta(hours=1)
-_SEVERAL = frozenset(",-*/")
 # parking a run must not wait for other tasks
 _URGENT: dict[str, Any] = {"priority_weight": 1000, "weight_rule": "absolute"}
 
@@ -96,12 +92,8 @@ def graveler_run(
             task_id="close_run", run=opened.output, **_RETRIES, **_URGENT
         )
         closing.as_teardown(setups=opened)
-        _check_failures_fail(opened.dag)
-        _warn_of_timeout(opened)
-        finer = _is_finer_than_hours(opened.dag.timetable)
-        _check_past(opened)
         assets = listed_assets(asset, "asset")
-        _warn_of_partitions(opened, assets)
+        _check_dag(opened, assets)
         with closing:
             yield opened.output
             # a setup or teardown without the run is not work, and a gate of an outer run judges after
@@ -119,8 +111,6 @@ def graveler_run(
                 if hasattr(task, "partial_kwargs") and not task.upstream_task_ids & ids:
                     task.set_upstream(opened)
             checks = [task for task in work if _opening(task) is opened]
-            if finer:
-                _warn_of_hours(work)
             _order(checks, [task for task in work if task not in checks])
             merge = GravelerPublishRunOperator(
                 task_id="merge",
@@ -173,88 +163,39 @@ def _merged(gates: Iterable[Gate | Check], checks: list[Any]) -> list[Gate]:
     return named
 
 
-def _check_failures_fail(dag: Any) -> None:
+def _check_dag(opened: GravelerOpenRunOperator, assets: list[Any]) -> None:
+    """Refuse a DAG whose failures or past Airflow ignores, and warn of what may surprise."""
+    dag = opened.dag
     if dag.fail_fast:
         raise InvalidInputError(
             f"DAG {dag.dag_id!r} has fail_fast: Airflow skips the other tasks when one has failed, "
             "and a DAG run whose last task was skipped is a success, with nothing published: leave "
             "it off; tasks downstream of a failed one do not run anyway"
         )
-
-
-def _is_finer_than_hours(timetable: Any) -> bool:
-    """Return whether a schedule has several times in an hour."""
-    timetable = getattr(timetable, "timetable", timetable)  # of AssetOrTimeSchedule
-    times: list[tuple[str, str]] = []
-    for each in getattr(timetable, "timetables", [timetable]):
-        minute, _, rest = getattr(each, "expression", "").partition(" ")
-        delta = getattr(each, "delta", None)
-        if _SEVERAL & set(minute) or (isinstance(delta, timedelta) and delta < _HOUR):
-            return True
-        times.append((minute, rest.partition(" ")[0]))
-    return any(
-        minute != other and (hour == its or _SEVERAL & set(hour + its))
-        for (minute, hour), (other, its) in combinations(times, 2)
-    )
-
-
-def _uses_hours(function: Any) -> bool:
-    """Return whether a function uses hour_prefix, or a function that it names in its file does."""
-    names = getattr(function, "__globals__", {})
-    todo, seen = [getattr(function, "__code__", None)], set()
-    while todo:
-        code = todo.pop()
-        if isinstance(code, CodeType) and code not in seen:
-            if "hour_prefix" in code.co_names:
-                return True
-            seen.add(code)
-            todo += code.co_consts  # of lambdas and generators
-            named = map(names.get, code.co_names)
-            todo += [each.__code__ for each in named if isinstance(each, FunctionType)]
-    return False
-
-
-def _warn_of_hours(work: Iterable[Any]) -> None:
-    for task in work:
-        if _uses_hours(getattr(task, "python_callable", None)):
-            warnings.warn(
-                f"{task.task_id} uses hour_prefix, and DAG {task.dag.dag_id!r} has several runs in an "
-                "hour, which share that folder: if each run should have its own, use partition_prefix",
-                stacklevel=4,  # the with statement in the DAG's file
+    if dag.dagrun_timeout is not None:
+        _warn(
+            f"DAG {dag.dag_id!r} has a dagrun_timeout: when it expires, Airflow skips "
+            "teardowns, and the run stays open until its next attempt; give the tasks an "
+            "execution_timeout instead"
+        )
+    if not isinstance(dag.timetable, CronPartitionTimetable):
+        return
+    if opened.depends_on_past:
+        raise InvalidInputError(
+            f"DAG {dag.dag_id!r} has partitions and depends_on_past, and Airflow ignores it for "
+            "partitions: set max_active_runs=1, or use CronDataIntervalTimetable"
+        )
+    for asset in assets:
+        # a watcher's events have no partition, and the events of an alias have other assets
+        if not (isinstance(asset, AssetAlias) or asset.watchers or is_partitioned(asset)):
+            _warn(
+                f"DAG {dag.dag_id!r} has partitions, and so have the events of asset "
+                f"{asset.name!r}: Airflow starts no DAG of schedule=[{asset.name}] by them. Make the "
+                "asset by graveler_partitions(…) and schedule DAGs on "
+                "PartitionedAssetTimetable(assets=…), or leave asset= out and schedule them on "
+                "graveler_asset(…), which watches the branch"
             )
 
 
-def _check_past(opened: GravelerOpenRunOperator) -> None:
-    if opened.depends_on_past and isinstance(opened.dag.timetable, CronPartitionTimetable):
-        raise InvalidInputError(
-            f"DAG {opened.dag.dag_id!r} has partitions and depends_on_past, and Airflow ignores it for "
-            "partitions: set max_active_runs=1, or use CronDataIntervalTimetable"
-        )
-
-
-def _warn_of_timeout(opened: GravelerOpenRunOperator) -> None:
-    dag = opened.dag
-    if dag.dagrun_timeout is not None:
-        warnings.warn(
-            f"DAG {dag.dag_id!r} has a dagrun_timeout: when it expires, Airflow skips "
-            "teardowns, and the run stays open until its next attempt; give the tasks an "
-            "execution_timeout instead",
-            stacklevel=4,  # the with statement in the DAG's file
-        )
-
-
-def _warn_of_partitions(opened: GravelerOpenRunOperator, assets: list[Any]) -> None:
-    dag = opened.dag
-    if not isinstance(dag.timetable, CronPartitionTimetable):
-        return
-    for asset in assets:
-        # a watcher's events have no partition, and the events of an alias have other assets
-        if isinstance(asset, AssetAlias) or asset.watchers or is_partitioned(asset):
-            continue
-        warnings.warn(
-            f"DAG {dag.dag_id!r} has partitions, and so have the events of asset {asset.name!r}: "
-            f"Airflow starts no DAG of schedule=[{asset.name}] by them. Make the asset by "
-            "graveler_partitions(…) and schedule DAGs on PartitionedAssetTimetable(assets=…), or "
-            "leave asset= out and schedule them on graveler_asset(…), which watches the branch",
-            stacklevel=4,  # the with statement in the DAG's file
-        )
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=5)  # the with statement in the DAG's file

@@ -1,24 +1,20 @@
 """Sensors: tasks that wait for commits, for files, or for an hour of an ingestion branch."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.triggers.base import StartTriggerArgs
 
+from graveler.base.arguments import count
 from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
 from graveler_airflow.hook import GravelerHook, final_failures
-from graveler_airflow.lineage.work import Part, ReportsLineage, TaskWork
-from graveler_airflow.triggers import (
-    GravelerCommitTrigger,
-    GravelerIngestTrigger,
-    GravelerObjectTrigger,
-    LakeTrigger,
-)
+from graveler_airflow.lineage.work import Part, TaskWork
+from graveler_airflow.operators.base import ReportsLineage
+from graveler_airflow.triggers import GravelerTrigger
 
 
 class LakeSensor(ReportsLineage, BaseSensorOperator):
@@ -39,6 +35,10 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
 
     template_fields: Sequence[str] = ("repo", "graveler_conn_id")
     ui_color = "#e0ecf4"
+    waits_for: ClassVar[str]
+    """What the trigger waits for."""
+    also_given: ClassVar[Sequence[str]] = ()
+    """Its arguments that are not templates."""
 
     def __init__(
         self,
@@ -52,48 +52,39 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
         super().__init__(**kwargs)
         self.repo = repo
         self.graveler_conn_id = graveler_conn_id
-        self.deferrable = (
-            conf.getboolean("operators", "default_deferrable", fallback=False)
-            if deferrable is None
-            else deferrable
-        )
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
         self.start_from_trigger = self.deferrable and start_from_trigger
 
-    def _wait_for(self, trigger_class: type[LakeTrigger], **arguments: Any) -> None:
-        """Set the trigger and its arguments; an argument that is a template field has its name."""
-        self._trigger_class = trigger_class
-        self._arguments = {
-            "repo": self.repo,
-            "poll_interval": self.poke_interval,
-            "graveler_conn_id": self.graveler_conn_id,
-            **arguments,
-        }
+    def _start_early(self) -> None:
+        """Let the task start in the triggerer; a sensor calls it when it has its arguments."""
         if not self.start_from_trigger:
             return
-        for name, value in self._arguments.items():
+        for name, value in self._arguments().items():
             if not isinstance(value, (str, int, float)):
                 raise InvalidInputError(
                     f"{self.task_id}: {name} is {value!r}, and with start_from_trigger it is text: "
                     "give a template such as {{ ti.xcom_pull(task_ids='…') }}"
                 )
         self.start_trigger_args = StartTriggerArgs(
-            trigger_cls=f"{trigger_class.__module__}.{trigger_class.__qualname__}",
-            trigger_kwargs=self._arguments,
+            trigger_cls=f"{GravelerTrigger.__module__}.{GravelerTrigger.__qualname__}",
+            trigger_kwargs=self._arguments(),
             next_method="execute_complete",
             timeout=timedelta(seconds=self.timeout),
         )
 
-    def trigger(self, context: Context) -> LakeTrigger:
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments of the trigger."""
+        names = ("waits_for", *self.template_fields, *self.also_given)
+        given = {name: getattr(self, name) for name in names}
+        return {**given, "poll_interval": self.poke_interval}
+
+    def trigger(self, context: Context) -> GravelerTrigger:
         """Return the trigger that waits for the same event."""
-        rendered = {name: getattr(self, name) for name in self.template_fields}
-        trigger = self._trigger_class(**{**self._arguments, **rendered})
+        trigger = GravelerTrigger(**self._arguments())
         trigger.begin(context)
         return trigger
-
-    @property
-    @abstractmethod
-    def source(self) -> str:
-        """The branch or other ref whose commits it reports."""
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Check once."""
@@ -109,7 +100,7 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Wait, and return the arrival."""
         if not self.deferrable:
-            return self._noted(super().execute(context))
+            return self.execute_complete(context, super().execute(context))
         result = self.poke(context)
         if not result.is_done:
             self.defer(
@@ -117,23 +108,18 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
                 method_name="execute_complete",
                 timeout=timedelta(seconds=self.timeout),
             )
-        return self._noted(result.xcom_value or {})
+        return self.execute_complete(context, result.xcom_value or {})
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the report of the trigger."""
-        self._noted(event)
-        return event
-
-    def _noted(self, row: dict[str, Any]) -> dict[str, Any]:
         """Note the arrival for lineage, and return it."""
         self.lineage = TaskWork()
-        commit, prefix = row.get("to") or row.get("commit"), row.get("prefix", "")
+        commit, prefix = event.get("to") or event.get("commit"), event.get("prefix", "")
         if commit:
-            part = Part(self.graveler_conn_id, "", self.repo, self.source, commit, prefix)
+            part = Part(self.graveler_conn_id, "", self.repo, event.get("ref", ""), commit, prefix)
             # for a commit without a prefix, the files that it has changed
-            since = row.get("since") or ("" if prefix else f"{commit}~1")
+            since = event.get("since") or ("" if prefix else f"{commit}~1")
             self.lineage.inputs.append(replace(part, changes=(since, commit) if since else None))
-        return row
+        return event
 
 
 class GravelerCommitSensor(LakeSensor):
@@ -154,6 +140,7 @@ class GravelerCommitSensor(LakeSensor):
         **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
+    waits_for = "commits"
     template_fields: Sequence[str] = (*LakeSensor.template_fields, "ref", "prefix", "since")
 
     def __init__(
@@ -163,12 +150,7 @@ class GravelerCommitSensor(LakeSensor):
         self.ref = ref
         self.prefix = prefix
         self.since = since
-        self._wait_for(GravelerCommitTrigger, ref=ref, prefix=prefix, since=since, once=True)
-
-    @property
-    def source(self) -> str:
-        """The ref."""
-        return self.ref
+        self._start_early()
 
 
 class GravelerObjectSensor(LakeSensor):
@@ -187,26 +169,19 @@ class GravelerObjectSensor(LakeSensor):
         **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
+    waits_for = "files"
+    also_given = ("at_least",)
     template_fields: Sequence[str] = (*LakeSensor.template_fields, "ref", "prefix", "since")
 
     def __init__(
         self, *, prefix: str, ref: str = "main", since: str = "", at_least: int = 1, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if at_least < 1:
-            raise InvalidInputError(f"at_least {at_least}: wait for one file or more")
         self.ref = ref
         self.prefix = prefix
         self.since = since
-        self.at_least = at_least
-        self._wait_for(
-            GravelerObjectTrigger, ref=ref, prefix=prefix, since=since, at_least=at_least
-        )
-
-    @property
-    def source(self) -> str:
-        """The ref."""
-        return self.ref
+        self.at_least = count(at_least, "at_least", least=1)
+        self._start_early()
 
 
 class GravelerIngestSensor(LakeSensor):
@@ -224,6 +199,7 @@ class GravelerIngestSensor(LakeSensor):
         **kwargs: ``repo`` and the other arguments of `LakeSensor`.
     """
 
+    waits_for = "hour"
     template_fields: Sequence[str] = (*LakeSensor.template_fields, "branch", "into", "hour")
 
     def __init__(
@@ -233,9 +209,4 @@ class GravelerIngestSensor(LakeSensor):
         self.branch = branch
         self.into = into
         self.hour = hour
-        self._wait_for(GravelerIngestTrigger, branch=branch, into=into, hour=hour)
-
-    @property
-    def source(self) -> str:
-        """The branch to which hours are published."""
-        return self.into
+        self._start_early()

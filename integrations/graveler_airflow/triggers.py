@@ -1,9 +1,7 @@
 """Triggers: they report arrivals in a lake to Airflow without a worker."""
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime
 from inspect import signature
 from typing import Any, TypeVar
 
@@ -17,12 +15,11 @@ from graveler.lake import Repository
 from graveler.model import Commit
 from graveler_airflow.arrivals import (
     MOST,
+    WAITS,
     CommitRange,
     commit_row,
     commits_since,
-    find_files,
     plain_row,
-    published_hour,
     starting_point,
 )
 from graveler_airflow.dag.context import run_hour
@@ -36,20 +33,15 @@ _LONGEST_PAUSE = 300.0
 _Result = TypeVar("_Result")
 
 
-class LakeTrigger(BaseEventTrigger):
-    """Polls a repository until something has arrived.
-
-    A transient error is logged, and the pauses grow. An error that a later poll would repeat ends a
-    trigger for which a task waits, as it fails a sensor's poke. The watcher of an asset survives
-    every error, because Airflow would restart it at once without a pause.
+class _LakeTrigger(BaseEventTrigger):
+    """Polls a repository. A transient error is logged, and the pauses grow.
 
     A subclass stores each of its arguments in an attribute of the same name.
     """
 
-    def __init__(self, repo: str, ref: str, *, poll_interval: float, graveler_conn_id: str) -> None:
+    def __init__(self, repo: str, *, poll_interval: float, graveler_conn_id: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.repo = repo
-        self.ref = ref
         self.poll_interval = float(poll_interval)
         self.graveler_conn_id = graveler_conn_id
         self._location = ""
@@ -60,57 +52,28 @@ class LakeTrigger(BaseEventTrigger):
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {name: getattr(self, name) for name in signature(type(self)).parameters}
 
-    def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
-        """Render the templates of a task that starts in the triggerer; Airflow calls it."""
-        one: Any = _PullsOne(context["ti"])
-        super().render_template_fields({**context, "ti": one, "task_instance": one}, jinja_env)
-        self.begin(context)
-
-    def begin(self, context: Context) -> None:
-        """Set missing arguments from the context of the waiting task."""
-        del context
-
-    @abstractmethod
-    def look(self, repository: Repository) -> dict[str, Any] | None:
-        """Return the arrival, or None if the trigger must wait."""
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event when `look` returns something, and end."""
-        while True:
-            row = await self.poll(self.look, final=_is_final)
-            if row is not None:
-                yield _event_of(row)
-                return
-            await self.pause()
-
     async def prepare(self) -> None:
         """Prepare for the first poll; called before each poll."""
 
-    async def poll(
-        self,
-        look: Callable[[Repository], _Result],
-        *,
-        final: Callable[[Exception], bool] = lambda _: False,
-    ) -> _Result | None:
-        """Call `look` in a thread; return None if the ref does not exist or the lake is unreadable.
+    def ends_with(self, error: Exception) -> bool:
+        """Return whether an error ends the trigger, because a later poll would repeat it."""
+        return False
 
-        Args:
-            look: Reads the repository.
-            final: Returns whether a later call would repeat an error; such an error is raised.
-        """
+    async def poll(self, look: Callable[[Repository], _Result]) -> _Result | None:
+        """Call `look` in a thread; return None if the ref does not exist or the lake is unreadable."""
         try:
             await self.prepare()
             if not self._location:
                 self._location = await GravelerHook(self.graveler_conn_id).aget_location()
             result = await asyncio.to_thread(self._call, look)
         except Exception as error:
-            if final(error):
+            if self.ends_with(error):
                 raise
             self._failures += 1
             self._location = ""  # the connection may have been corrected
             self.log.warning(
-                "Cannot read %s of repository %s (%d times in a row): %s: %s",
-                *(self.ref, self.repo, self._failures, type(error).__name__, error),
+                "Cannot read repository %s (%d times in a row): %s: %s",
+                *(self.repo, self._failures, type(error).__name__, error),
             )
             return None
         self._failures = 0
@@ -130,13 +93,80 @@ class LakeTrigger(BaseEventTrigger):
         await asyncio.sleep(min(self.poll_interval * times, longest))
 
 
-class GravelerCommitTrigger(LakeTrigger):
-    """Reports every commit that a ref gains in one event, oldest first.
+class GravelerTrigger(_LakeTrigger):
+    """Ends with one event when a lake has what a sensor waits for.
 
-    It follows first parents, so a published run is one commit. As the watcher of an asset it
-    stores its position with the asset and resumes from there when the triggerer restarts.
-    Events are delivered at least once: a triggerer that dies may repeat one, so consumers
-    must identify commits by their ids.
+    An error that a later poll would repeat ends it, as it fails a sensor's poke.
+
+    Args:
+        waits_for: ``commits``, ``files`` or ``hour``, as `GravelerCommitSensor`,
+            `GravelerObjectSensor` and `GravelerIngestSensor` wait for them.
+        repo: The repository; it need not exist yet.
+        poll_interval: Seconds between two polls.
+        graveler_conn_id: The connection of the lake.
+        **arguments: The arguments of that sensor: ``ref``, ``prefix``, ``since``, …; for commits also
+            ``begun``, the time after which they count, in ISO 8601.
+    """
+
+    def __init__(
+        self,
+        waits_for: str,
+        repo: str,
+        *,
+        poll_interval: float = 30.0,
+        graveler_conn_id: str = GravelerHook.default_conn_name,
+        **arguments: Any,
+    ) -> None:
+        super().__init__(repo, poll_interval=poll_interval, graveler_conn_id=graveler_conn_id)
+        self.waits_for = waits_for
+        self.arguments = arguments
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and the arguments that recreate this trigger."""
+        path, given = super().serialize()
+        arguments = given.pop("arguments")
+        return path, {**given, **arguments}
+
+    def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
+        """Render the templates of a task that starts in the triggerer; Airflow calls it."""
+        one: Any = _PullsOne(context["ti"])
+        rendering: Any = {**context, "ti": one, "task_instance": one}
+        super().render_template_fields(rendering, jinja_env)
+        self.arguments = self.render_template(self.arguments, rendering, jinja_env)
+        self.begin(context)
+
+    def begin(self, context: Context) -> None:
+        """Set missing arguments from the context of the waiting task."""
+        run = context["dag_run"]
+        if self.waits_for == "commits":
+            self.arguments["begun"] = (run.start_date or run.run_after).isoformat()
+        elif self.waits_for == "hour":
+            self.arguments["hour"] = self.arguments["hour"] or run_hour(context).isoformat()
+
+    def ends_with(self, error: Exception) -> bool:
+        """Return whether an error ends the wait, as it fails a sensor's poke."""
+        if isinstance(error, GravelerError):
+            return is_final(error)
+        return isinstance(error, AirflowNotFoundException)  # the connection is deleted
+
+    def look(self, repository: Repository) -> dict[str, Any] | None:
+        """Return the arrival, or None if the trigger must wait."""
+        return WAITS[self.waits_for](repository, **self.arguments)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event when `look` returns something, and end."""
+        while (row := await self.poll(self.look)) is None:
+            await self.pause()
+        yield _event_of(row)
+
+
+class GravelerCommitTrigger(_LakeTrigger):
+    """Reports every commit that a ref gains in one event, oldest first; it watches an asset.
+
+    It follows first parents, so a published run is one commit. It stores its position with the
+    asset and resumes from there when the triggerer restarts. It survives every error, because
+    Airflow would restart it at once without a pause. Events are delivered at least once: a
+    triggerer that dies may repeat one, so consumers must identify commits by their ids.
 
     A branch that was reset, or deleted and recreated, no longer descends from the last
     reported commit. The next event then names that commit (``rewound_from``), and it comes
@@ -148,8 +178,6 @@ class GravelerCommitTrigger(LakeTrigger):
         prefix: Only commits that changed something below it.
         since: A ref expression; commits after it are reported if no position is stored. By default
             commits after the start of the trigger are reported.
-        begun: Instead of `since`, a time in ISO 8601; commits after it are reported.
-        once: End with one event for all new commits, for a task that waits.
         asset: Name of the watched asset. It differs between assets, because Airflow merges triggers
             with equal arguments, and a trigger shared by two assets cannot store its position.
         poll_interval: Seconds between two polls; a poll costs one read of the branch's record.
@@ -163,41 +191,23 @@ class GravelerCommitTrigger(LakeTrigger):
         *,
         prefix: str = "",
         since: str = "",
-        begun: str = "",
-        once: bool = False,
         asset: str = "",
         poll_interval: float = 30.0,
         graveler_conn_id: str = GravelerHook.default_conn_name,
     ) -> None:
-        super().__init__(repo, ref, poll_interval=poll_interval, graveler_conn_id=graveler_conn_id)
+        super().__init__(repo, poll_interval=poll_interval, graveler_conn_id=graveler_conn_id)
+        self.ref = ref
         self.prefix = prefix
         self.since = since
-        self.begun = begun
-        self.once = once
         self.asset = asset
-        self._start = datetime.fromisoformat(begun) if begun else SystemClock().now()
+        self._start = SystemClock().now()
         self._cursor: str | None = None
         self._stored: str | None = None
         self._loaded = False
         self._rows: list[dict[str, Any]] = []
 
-    def begin(self, context: Context) -> None:
-        """Report commits after the start of the DAG run."""
-        run = context["dag_run"]
-        self._start = run.start_date or run.run_after
-        self.begun = self._start.isoformat()
-
-    def look(self, repository: Repository) -> dict[str, Any] | None:
-        """Return the commits that the ref gained since the start, or None if there is none."""
-        gained = self._gained(repository, self._starting_point(repository))
-        return gained.row(repository, self.ref, self.prefix) if gained.commits else None
-
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield an event for each commit; with `once`, one for all of them, and end."""
-        if self.once:
-            async for event in super().run():
-                yield event
-            return
+        """Yield an event for each commit."""
         while True:
             gained = await self.poll(self._advance)
             if gained is not None:
@@ -209,18 +219,12 @@ class GravelerCommitTrigger(LakeTrigger):
                     continue  # the ref has more commits
             await self.pause()
 
-    def _starting_point(self, repository: Repository) -> str:
-        return starting_point(repository, self.ref, since=self.since, at=self._start)
-
-    def _gained(self, repository: Repository, since: str) -> CommitRange:
-        return commits_since(repository, self.ref, since, prefix=self.prefix)
-
     def _advance(self, repository: Repository) -> CommitRange:
         """Return the commits after the cursor, and prepare their events."""
         since = self._cursor
         if since is None:
-            since = self._starting_point(repository)
-        gained = self._gained(repository, since)
+            since = starting_point(repository, self.ref, since=self.since, at=self._start)
+        gained = commits_since(repository, self.ref, since, prefix=self.prefix)
         commits = gained.commits
         if gained.rewound and not commits:
             commits = (repository.commit(gained.to),)
@@ -267,79 +271,6 @@ class GravelerCommitTrigger(LakeTrigger):
             self._stored = cursor
 
 
-class GravelerObjectTrigger(LakeTrigger):
-    """Ends with one event when a ref has enough files below a prefix.
-
-    Args:
-        repo: The repository; it need not exist yet.
-        ref: A branch, whose committed files count, or any ref expression.
-        prefix: The beginning of their paths, or a whole path.
-        since: Only files added or changed since this commit.
-        at_least: The number of files to wait for.
-        poll_interval: Seconds between two polls.
-        graveler_conn_id: The connection of the lake.
-    """
-
-    def __init__(
-        self,
-        repo: str,
-        prefix: str,
-        *,
-        ref: str = "main",
-        since: str = "",
-        at_least: int = 1,
-        poll_interval: float = 30.0,
-        graveler_conn_id: str = GravelerHook.default_conn_name,
-    ) -> None:
-        super().__init__(repo, ref, poll_interval=poll_interval, graveler_conn_id=graveler_conn_id)
-        self.prefix = prefix
-        self.since = since
-        self.at_least = at_least
-
-    def look(self, repository: Repository) -> dict[str, Any] | None:
-        """Return the files, or None if there are too few."""
-        return find_files(
-            repository, self.ref, self.prefix, since=self.since, at_least=self.at_least
-        )
-
-
-class GravelerIngestTrigger(LakeTrigger):
-    """Ends with one event when an hour of an ingestion branch is published.
-
-    Args:
-        repo: The repository; it need not exist yet.
-        hour: A time; the hour of the DAG run for a task that waits.
-        branch: The ingestion branch.
-        into: The branch to which it is published.
-        poll_interval: Seconds between two polls.
-        graveler_conn_id: The connection of the lake.
-    """
-
-    def __init__(
-        self,
-        repo: str,
-        hour: str = "",
-        *,
-        branch: str = "ingest",
-        into: str = "main",
-        poll_interval: float = 30.0,
-        graveler_conn_id: str = GravelerHook.default_conn_name,
-    ) -> None:
-        super().__init__(repo, into, poll_interval=poll_interval, graveler_conn_id=graveler_conn_id)
-        self.hour = hour
-        self.branch = branch
-        self.into = into
-
-    def begin(self, context: Context) -> None:
-        """Wait for the hour of the DAG run if none was given."""
-        self.hour = self.hour or run_hour(context).isoformat()
-        self.ref = self.into
-
-    def look(self, repository: Repository) -> dict[str, Any] | None:
-        """Return the hour and the commit, or None until it is published."""
-        return published_hour(repository, self.branch, self.into, self.hour)
-
-
 class _PullsOne:
     """A task instance whose ``xcom_pull`` requests the value of a task that is not mapped.
 
@@ -355,12 +286,6 @@ class _PullsOne:
 
     def xcom_pull(self, *args: Any, **kwargs: Any) -> Any:
         return self._ti.xcom_pull(*args, **{"map_indexes": -1, **kwargs})
-
-
-def _is_final(error: Exception) -> bool:
-    if isinstance(error, GravelerError):
-        return is_final(error)
-    return isinstance(error, AirflowNotFoundException)  # the connection is deleted
 
 
 def _row(repository: Repository, commit: Commit, prefix: str) -> dict[str, Any]:

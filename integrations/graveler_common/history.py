@@ -8,21 +8,14 @@ from graveler.errors import NotFoundError, RefNotFoundError
 from graveler.gates import Verdict
 from graveler.ingest import Tick
 from graveler.lake import Maintenance, Reaped, Repository
-from graveler.model import Change, ChangeKind, Commit
+from graveler.model import Change, Commit
 
 _COUNTED = 20_000
 _LISTED = 200
 
 
 def commits_after(repository: Repository, head: Commit, since: Commit | None) -> Iterator[Commit]:
-    """Yield the commits of `head` that `since` does not have, newest first.
-
-    Args:
-        repository: The repository of both.
-        head: The newest commit.
-        since: A commit, which need not be an ancestor of `head`: the walk ends at their common
-            ancestor. None walks the whole history.
-    """
+    """Yield the commits of `head` that `since` does not have, newest first, to their common ancestor."""
     for commit in repository.log(head.id, first_parent=True):
         while since is not None and since.generation > commit.generation:
             since = find_commit(repository, since.parents[0]) if since.parents else None
@@ -32,16 +25,7 @@ def commits_after(repository: Repository, head: Commit, since: Commit | None) ->
 
 
 def own_commits(repository: Repository, ref: str, key: str) -> Iterator[Commit]:
-    """Yield the commits that the run `key` has made on its branch, newest first.
-
-    Args:
-        repository: The repository.
-        ref: The run's branch, or a commit of it.
-        key: The run.
-
-    Raises:
-        RefNotFoundError: There is no such ref.
-    """
+    """Yield the commits that the run `key` has made on its branch, newest first."""
     for commit in repository.log(ref, first_parent=True):
         metadata = commit.metadata
         if metadata.get("graveler.run") != key or "graveler.published" in metadata:
@@ -75,14 +59,7 @@ def has_changed(repository: Repository, commit: Commit, prefix: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One file that differs.
-
-    Attributes:
-        path: Its path.
-        kind: ``added``, ``changed`` or ``removed``.
-        before: Its size in bytes before; None if it did not exist.
-        after: Its size in bytes now; None if it is removed.
-    """
+    """One file that differs, with its size in bytes before and after."""
 
     path: str
     kind: str
@@ -92,16 +69,7 @@ class Path:
 
 @dataclass(slots=True)
 class Folder:
-    """The differences in one folder.
-
-    Attributes:
-        path: The folder.
-        added: Number of added files.
-        changed: Number of changed files.
-        removed: Number of removed files.
-        gained: Bytes of the new versions of added and changed files.
-        lost: Bytes of the old versions of changed and removed files.
-    """
+    """The differences in one folder: numbers of files, and the bytes of their new and old versions."""
 
     path: str
     added: int = 0
@@ -112,12 +80,8 @@ class Folder:
 
     def count(self, change: Change) -> None:
         """Add a file."""
-        if change.kind is ChangeKind.ADDED:
-            self.added += 1
-        elif change.kind is ChangeKind.CHANGED:
-            self.changed += 1
-        else:
-            self.removed += 1
+        kind = str(change.kind)
+        setattr(self, kind, getattr(self, kind) + 1)
         self.gained += change.after.size if change.after else 0
         self.lost += change.before.size if change.before else 0
 
@@ -129,17 +93,7 @@ class Folder:
 
 @dataclass(slots=True)
 class Changes:
-    """The differences from one commit to another, of bounded size.
-
-    Attributes:
-        left: Id of the first commit.
-        right: Id of the second commit.
-        total: The counts over all folders.
-        folders: The counts of each folder, in path order.
-        paths: The first files, in path order.
-        complete: Whether all differences were counted.
-        trouble: Why the commits cannot be compared; "" if they can.
-    """
+    """The differences from one commit to another, of bounded size."""
 
     left: str
     right: str

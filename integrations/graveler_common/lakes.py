@@ -25,21 +25,13 @@ _TRANSIENT = (
 
 
 def open_lake(location: str | Path) -> Lake:
-    """Open the lake at `location`, as ``graveler.open`` does; never create one.
-
-    Raises:
-        BackendUnavailableError: There is no lake, or it cannot be reached now. A retry may help.
-    """
+    """Open the lake at `location`, as ``graveler.open`` does; never create one."""
     with _absence_is_unavailability():
         return graveler.open(location)
 
 
 def shared_lake(location: str) -> Lake:
-    """Return the lake at `location` that this process shares, opened on first use.
-
-    Raises:
-        BackendUnavailableError: There is no lake, or it cannot be reached now.
-    """
+    """Return the lake at `location` that this process shares, opened on first use."""
     with _absence_is_unavailability():
         # locate the lake each time, because the volume of an open lake may disappear
         return lake_at(locate_lake(location))

@@ -22,9 +22,6 @@ def settings_location(settings: Mapping[str, Any]) -> str:
     """Put settings into this process's environment; return the location of their lake.
 
     The location has no secret, and programs that this process starts can use it too.
-
-    Args:
-        settings: The tables of a ``graveler.toml``.
     """
     text = json.dumps(settings, sort_keys=True)
     digest = blake2b(text.encode(), key=_KEY, digest_size=4).hexdigest()
@@ -46,17 +43,6 @@ def lake_settings(
     """Return the settings of a lake whose stores are servers; empty values are left out.
 
     No text in them is replaced: neither a variable nor the output of a command.
-
-    Args:
-        kv: The URI of the key-value store, as from `kv_uri`.
-        storage: The object store of new repositories.
-        s3: Settings of S3.
-        cache: Settings of the cache.
-        limits: Limits.
-        what: Name, in errors, of the holder of the settings.
-
-    Raises:
-        InvalidInputError: There is no storage, or there are settings of S3 for another kind of storage.
     """
     if not storage:
         raise InvalidInputError(
@@ -81,18 +67,7 @@ def _literal(value: Any) -> str:
 
 
 def kv_uri(uri: str, user: str = "", password: str = "", *, what: str) -> str:
-    """Return the URI of a key-value store with a user and a password in it.
-
-    Args:
-        uri: The URI, without a password.
-        user: The user; by default that of the URI.
-        password: The password, not percent-encoded.
-        what: Name of the URI in errors.
-
-    Raises:
-        InvalidInputError: No driver has the URI's scheme, the URI has a password or names another
-            user, or it accepts neither.
-    """
+    """Return the URI of a key-value store with a user and a password in it."""
     scheme, _, rest = uri.partition("://")
     if scheme in OBJECT_SCHEMES:
         raise InvalidInputError(

@@ -16,8 +16,8 @@ from typing import Any
 import graveler
 from graveler.base.names import path_key
 from graveler.committed.apply import apply
-from graveler.config import write_default_config
 from graveler.errors import GravelerError, NoChangesError
+from graveler.lake.factory import write_default_config
 from graveler.model import Entry
 from graveler.refs.mover import move
 from graveler.testing.world import link_unseen

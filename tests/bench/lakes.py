@@ -9,11 +9,11 @@ from uuid import UUID
 
 from graveler.base.background import OneThread
 from graveler.base.clock import RandomIds, SystemClock
-from graveler.config import LakeConfig, load_config, write_default_config
+from graveler.config import LakeConfig, load_config
 from graveler.kv.registry import open_kv
 from graveler.kv.store import KVStore
 from graveler.lake import Lake, Repository
-from graveler.lake.factory import connect
+from graveler.lake.factory import connect, write_default_config
 from graveler.model import Entry
 from graveler.objects.store import ObjectStore
 from graveler.testing.process import Process, WatchedKV, WatchedObjects

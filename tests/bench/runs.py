@@ -11,9 +11,9 @@ from statistics import median
 from typing import Any
 
 import graveler
-from graveler.config import write_default_config
 from graveler.errors import GravelerError
 from graveler.lake import Repository
+from graveler.lake.factory import write_default_config
 from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, entry, new_repository
 from tests.bench.measure import Result, at_most, clocked, ms, percentile, progress, reported

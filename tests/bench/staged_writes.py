@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from graveler.config import load_config, write_default_config
+from graveler.config import load_config
 from graveler.lake import Branch, Lake, Repository
-from graveler.lake.factory import connect
+from graveler.lake.factory import connect, write_default_config
 from graveler.model import Entry
 from graveler.testing.world import link_unseen
 from tests.bench.lakes import entries, new_repository

@@ -24,7 +24,7 @@ def failing():
     def shared(context: typer.Context) -> None:
         context.obj = Options()
 
-    @verb(app, "fail")
+    @verb("fail", app)
     def fail(session):
         raise errors["now"]
 

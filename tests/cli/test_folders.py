@@ -13,7 +13,7 @@ import pytest
 from graveler.base.clock import SystemClock
 from graveler.errors import ErrorCode, FencedError
 from graveler.reads import downloads
-from graveler.repository import folders
+from graveler.repository.writes import folders
 
 FILES = {"a": "1", "deep/b": "22"}
 

@@ -124,7 +124,7 @@ def test_a_dry_run_without_required_gates_has_no_verdicts(cli, repo):
             ["main", "not_null", "--with", "columns=a", "--with", "columns=b"],
             """columns is given twice; give several values as a list in JSON, columns='["a", "b"]'""",
         ),
-        (["main", "row_count", "--severity", "loud"], "severity 'loud'"),
+        (["main", "row_count", "--severity", "loud"], "severity='loud'"),
         (["main", "row_count", "--timeout", "soon"], "--timeout 'soon'"),
         (["main", "tests.nowhere:check"], "ModuleNotFoundError"),
         (["main", "nowhere:check"], "takes required gates from no module"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from tests.committed.trees import WHOLE, record
 
 MIB = 1 << 20

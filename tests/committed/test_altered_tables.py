@@ -8,11 +8,11 @@ import pytest
 
 from graveler.committed import metarange
 from graveler.committed.apply import apply
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.cache.table import TableKind, table_properties
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.splitting import Splitting
-from graveler.committed.table import TableKind, table_properties
 from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError
 from graveler.model import Entry, RangeInfo
@@ -70,7 +70,7 @@ def rewrite(objects, folder, key, kind, altered):
     path.unlink(missing_ok=True)
     with TableWriter(path) as table:
         for name, value in altered:
-            table.add(name, value)
+            table.records[name] = value
         identifier = bytes.fromhex(key.rpartition("/")[2])
         size = sum(len(name) + len(value) for name, value in altered)
         info = RangeInfo(identifier, altered[0][0], altered[-1][0], len(altered), size)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from graveler.committed import metarange
 from graveler.committed.apply import apply, keeping
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.committed.verify import verify_metarange
 from graveler.errors import UnsortedKeysError

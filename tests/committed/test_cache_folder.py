@@ -10,15 +10,15 @@ from threading import Event, Thread, current_thread
 
 import pytest
 
-from graveler.committed import disk_cache, metarange
+from graveler.committed import metarange
 from graveler.committed.apply import apply
-from graveler.committed.disk_cache import DiskCache
-from graveler.committed.form import Piece
-from graveler.committed.mapping import mapped
+from graveler.committed.cache import disk_cache
+from graveler.committed.cache.disk_cache import DiskCache, mapped
+from graveler.committed.cache.form import Piece
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.cache.table import TableKind
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.committed.table import TableKind
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.objects.local import LocalStore
 from tests.committed.cache_files import MANY, MIB, folder_bytes, names, range_of_many
 from tests.committed.trees import CRUMBS, Forest, contents, new_store, record, write_ranges
@@ -136,12 +136,12 @@ class Held(DiskCache):
         super().__init__(folder, max_bytes)
         self.waiting, self.go = Event(), Event()
 
-    def adopt(self, name: str, data: bytes, path: Path, record_ids: bytes) -> bool:
-        self.held = current_thread()
-        return super().adopt(name, data, path, record_ids)
+    def add(self, name: str, data: bytes, record_ids: bytes, file: Path | None = None) -> bool:
+        self.held = current_thread() if file is not None else None
+        return super().add(name, data, record_ids, file)
 
     def _write(self, *pieces: Piece) -> Path:
-        if current_thread() is getattr(self, "held", None):
+        if current_thread() is self.held:
             self.waiting.set()
             assert self.go.wait(30)
         return super()._write(*pieces)
@@ -154,13 +154,14 @@ def test_threads_leave_room_for_what_another_is_about_to_place(tmp_path):
     assert scratch is not None
     mine = scratch / "mine"
     mine.write_bytes(body)
-    thread = Thread(target=cache.adopt, args=("mine", body, mine, b""))
+    thread = Thread(target=cache.add, args=("mine", body, b"", mine))
     thread.start()
     assert cache.waiting.wait(30)
     for number in range(4):
         assert cache.add(f"other{number}", body, b"")
     cache.go.set()
     thread.join()
+    mine.unlink()
     assert cache.load("mine") is not None
     assert folder_bytes(tmp_path) <= bound
 

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.committed import flat, form
-from graveler.committed.flat import HEADER, DamagedFileError, FlatTable, Run, hashes_of, slots_of
-from graveler.committed.form import Form
+from graveler.committed import lookup
+from graveler.committed.cache import flat, form
+from graveler.committed.cache.flat import HEADER, DamagedFileError, FlatTable, Run
+from graveler.committed.cache.form import Form
+from graveler.committed.lookup import hashes_of, slots_of
 from graveler.committed.tree import TreeBuilder, shared_ends, shared_start, tree_of
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import RangeInfo
@@ -73,7 +75,7 @@ def test_keys_of_one_hash_are_told_apart(monkeypatch, hashed):
     def hash_of(key):
         return hashed if len(key) < 100 else hashed - 1
 
-    for module in (flat, form):  # pages have checksums as well
+    for module in (flat, lookup, form):  # pages have checksums as well
         monkeypatch.setattr(module, "xxh3_64_intdigest", hash_of)
     monkeypatch.setattr(form, "xxh3_64_digest", lambda key: hash_of(key).to_bytes(8))
     rows = {f"k{n:02}".encode(): f"{n}".encode() for n in range(30)}
@@ -98,7 +100,9 @@ def test_rows_are_read_from_a_key_to_another(rows, start, stop):
     expected = [
         (key, rows[key]) for key in sorted(rows) if key >= start and (stop is None or key < stop)
     ]
-    assert list(table.items(start, stop)) == expected
+    assert [
+        row for run in table.runs(start, stop) for row in zip(*run.columns(), strict=True)
+    ] == expected
     assert table.bisect(start) == bisect_left(sorted(rows), start)
 
 
@@ -141,7 +145,7 @@ ANSWERS = [
     lambda table: together(table, [b"b"] * 20),
     lambda table: table.key(1),
     lambda table: table.value(2),
-    lambda table: list(table.items()),
+    lambda table: [run.columns() for run in table.runs()],
     lambda table: table.records(),
     lambda table: table.bisect(b"b"),
 ]

@@ -9,16 +9,17 @@ from xxhash import xxh3_128_digest
 
 from graveler.committed import metarange
 from graveler.committed.apply import apply
-from graveler.committed.disk_cache import DiskCache
+from graveler.committed.cache.disk_cache import DiskCache
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.cache.table import TableKind
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.splitting import DEFAULT, OF_POLICY, Splitting
-from graveler.committed.table import TableKind
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.sstable.reader import TableReader
 from graveler.values import ENTRY_HEADER, decode_value, encode_entry, entry_identity, record_id
+from tests.committed.trees import rows_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "formats"
 ENTRIES = [
@@ -98,7 +99,7 @@ def test_the_example_of_a_metarange_is_right():
     infos = metarange.read(store, tree)
     table = store.open(bytes.fromhex(tree), TableKind.METARANGE)
     expected = []
-    for number, (info, (key, value)) in enumerate(zip(infos, table.items(), strict=True), 1):
+    for number, (info, (key, value)) in enumerate(zip(infos, rows_of(table), strict=True), 1):
         expected += [
             f"key {number}         {key.decode()}",
             f"range id {number}    {info.id.hex()}",

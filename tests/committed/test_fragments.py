@@ -10,12 +10,12 @@ from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.merge import merge
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import DIRECTORY, HASH, Cutter, Splitting
 from graveler.committed.verify import verify_metarange
 from graveler.sstable.reader import TableReader
 from graveler.values import total
-from tests.committed.trees import between, contents, new_store, record
+from tests.committed.trees import between, contents, new_store, record, rows_of
 
 SMALL = [
     Splitting(HASH, max_bytes=400, raggedness=4, hard=3),
@@ -43,7 +43,7 @@ def segments(tree, store, splitting):
     for _, group in groupby(at, key=lambda item: item[0]):
         ranges = [info for _, info in group]
         if all(info.natural for info in ranges):
-            records = [item for info in ranges for item in store.open(info.id).items()]
+            records = [item for info in ranges for item in rows_of(store.open(info.id))]
             found[tuple(records)] = [info.id for info in ranges]
     return found
 

@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from graveler.committed import disk_cache, metarange
+from graveler.committed import metarange
 from graveler.committed.apply import apply
-from graveler.committed.flat import HEADER, MAGIC, VERSION
-from graveler.committed.form import Form
+from graveler.committed.cache import disk_cache
+from graveler.committed.cache.flat import HEADER, MAGIC, VERSION
+from graveler.committed.cache.form import Form
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.cache.table import KINDS, TableKind
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.committed.table import KINDS, TableKind
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError, InternalError
 from graveler.objects.memory import MemoryStore
 from tests.committed.cache_files import MANY, MIB, names, range_of_many
-from tests.committed.trees import WHOLE, Forest, contents, record
+from tests.committed.trees import WHOLE, Forest, contents, record, rows_of
 
 
 @pytest.mark.parametrize("count", [1, 1_024])
@@ -135,7 +136,7 @@ def test_a_form_that_cannot_be_mapped_is_read(tmp_path, monkeypatch, number, dro
     assert metarange.get(store, first, b"a") == record("a")[2]
     before = maps_below(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("graveler.committed.disk_cache.mapped", refuse)
+        patched.setattr("graveler.committed.cache.disk_cache.mapped", refuse)
         assert contents(store, second) == {"c": "1", "d": "1"}
         assert maps_below(tmp_path) == before - dropped
     assert store.stats.fetched == 0
@@ -157,7 +158,7 @@ def test_a_byte_flipped_in_a_local_form_changes_no_answer(tmp_path):
         path.write_bytes(good[:at] + bytes([good[at] ^ 0x10]) + good[at + 1 :])
         for look in (
             lambda table: [table.get(key.encode()) for key in keys],
-            lambda table: [value for _, value in table.items()],
+            lambda table: [value for _, value in rows_of(table)],
             lambda table: [value for _, _, value in table.records()],
         ):
             store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
@@ -203,7 +204,7 @@ def test_a_range_is_verified_by_the_digest_of_its_metarange(tmp_path):
     for folder in (None, tmp_path):
         table = RangeStore(forest.objects, RangeCache(folder, MIB)).open_range(info)
         assert not table.numbered
-        assert dict(table.items()) == {key: value for key, _, value in map(record, "abc")}
+        assert dict(rows_of(table)) == {key: value for key, _, value in map(record, "abc")}
         with pytest.raises(InternalError, match="without its record ids"):
             table.record_ids()
 
@@ -267,7 +268,7 @@ def test_a_form_without_record_ids_heals_as_one_with_them(tmp_path):
         for numbered in (True, False):
             store = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
             table = store.open_range(info, numbered=numbered)
-            assert [value for _, value in table.items()] == [record(key)[2] for key in "abc"]
+            assert [value for _, value in rows_of(table)] == [record(key)[2] for key in "abc"]
             assert (table.numbered, store.stats.fetched) == (True, numbered)
         path.unlink()
 
@@ -315,7 +316,7 @@ def test_a_file_is_whole_however_little_one_call_writes(tmp_path, monkeypatch, m
     RangeStore(forest.objects, RangeCache(tmp_path, MIB)).open_range(info)
     again = RangeStore(forest.objects, RangeCache(tmp_path, MIB))
     table = again.open_range(info)
-    assert dict(table.items()) == {key: value for key, _, value in map(record, "abc")}
+    assert dict(rows_of(table)) == {key: value for key, _, value in map(record, "abc")}
     assert (again.stats.fetched, again.cache.damaged) == (0, 0)
 
 

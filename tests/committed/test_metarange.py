@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from graveler.committed import metarange
 from graveler.committed.apply import apply
+from graveler.committed.cache.range_cache import MetarangeMemory
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.metarange_memory import MetarangeMemory
 from graveler.committed.tree import tree_of
 from graveler.errors import CorruptionError
 from graveler.model import RangeInfo

@@ -7,11 +7,11 @@ import pytest
 
 from graveler.committed import metarange
 from graveler.committed.apply import apply
+from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.merge import merge
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.ranges.range_store import RangeStore
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.errors import BackendUnavailableError
 from graveler.objects.memory import MemoryStore
@@ -243,7 +243,7 @@ def test_what_waits_is_bounded(store):
     def write():
         with RangeWriter(store, ONE_EACH) as writer:
             for item in RECORDS:
-                writer.add(*item)
+                writer.add_all([item])
                 added.append(item)
             writer.finish()
 

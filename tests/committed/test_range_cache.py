@@ -9,16 +9,16 @@ import pytest
 
 from graveler.committed import metarange
 from graveler.committed.apply import apply
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.cache.table import TableKind
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.committed.table import TableKind
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.errors import CorruptionError, InternalError
 from graveler.objects.local import LocalStore
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Expected, ObjectStore
 from tests.committed.cache_files import MIB, folder_bytes, names
-from tests.committed.trees import WHOLE, Forest, contents, record, write_ranges
+from tests.committed.trees import WHOLE, Forest, contents, record, rows_of, write_ranges
 
 
 class FaultyStore(MemoryStore):
@@ -100,7 +100,7 @@ def test_a_metarange_is_no_range():
     with pytest.raises(CorruptionError, match="type"):
         forest.fresh().open(bytes.fromhex(tree))
     table = forest.fresh().open(bytes.fromhex(tree), TableKind.METARANGE)
-    assert [key for key, _ in table.items()] == [b"b"]
+    assert [key for key, _ in rows_of(table)] == [b"b"]
 
 
 def test_a_missing_range_is_damage_and_not_a_missing_path():

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.ranges.range_store import RangeStore
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Cutter, Splitting
 from graveler.errors import InvalidInputError, StateError, UnsortedKeysError
 from graveler.model import RangeInfo
@@ -58,7 +58,7 @@ def test_a_range_is_named_by_its_records_and_read_by_that_name():
     records = numbered(50)
     with RangeWriter(store, WHOLE) as writer:
         for key, identifier, value in records:
-            writer.add(key, identifier, value)
+            writer.add_all([(key, identifier, value)])
         (info,) = writer.finish()
     assert info.id == range_id(identifier for _, identifier, _ in records)
     assert store.open(info.id).records() == records
@@ -74,7 +74,7 @@ def test_a_reused_range_ends_the_current_one_and_is_not_written():
     written = store.stats.ranges_written
     with RangeWriter(store, WHOLE) as writer:
         writer.add_all(numbered(2))
-        writer.add_range(middle)
+        writer.add_ranges((middle,))
         writer.add_all(numbered(2, start=20))
         infos = writer.finish()
     assert [info.count for info in infos] == [2, 5, 2]
@@ -90,7 +90,7 @@ def test_a_small_fragment_is_written_with_what_follows_it():
         (middle,) = writer.finish()
     with RangeWriter(store, WHOLE) as writer:
         writer.add_all(numbered(2))
-        writer.add_range(middle)
+        writer.add_ranges((middle,))
         writer.add_all(numbered(2, start=20))
         infos = writer.finish()
     assert [info.count for info in infos] == [2, 6]
@@ -131,23 +131,23 @@ def test_the_order_holds_across_breaks_and_reused_ranges():
     with RangeWriter(store, Splitting(max_bytes=1)) as writer:
         writer.add_all([record("b")])
         with pytest.raises(UnsortedKeysError):
-            writer.add(*record("b"))
-        writer.add_range(info)
+            writer.add_all([record("b")])
+        writer.add_ranges((info,))
         with pytest.raises(UnsortedKeysError):
-            writer.add(*record("key-00012"))
+            writer.add_all([record("key-00012")])
         with pytest.raises(UnsortedKeysError):
-            writer.add_range(info)
+            writer.add_ranges((info,))
 
 
 @pytest.mark.parametrize("key", ["", "k" * 1281])
 def test_a_key_of_a_length_that_no_path_has_is_refused(key):
     with RangeWriter(new_store(), WHOLE) as writer, pytest.raises(InvalidInputError, match="1280"):
-        writer.add(*record(key))
+        writer.add_all([record(key)])
 
 
 def test_a_key_of_1024_bytes_is_taken():
     with RangeWriter(new_store(), WHOLE) as writer:
-        writer.add(*record("k" * 1024))
+        writer.add_all([record("k" * 1024)])
         assert writer.finish()[0].count == 1
 
 
@@ -159,10 +159,10 @@ def test_nothing_written_means_no_ranges():
 
 def test_a_finished_writer_takes_nothing_more():
     with RangeWriter(new_store(), WHOLE) as writer:
-        writer.add(*record("a"))
+        writer.add_all([record("a")])
         writer.finish()
         with pytest.raises(StateError):
-            writer.add(*record("b"))
+            writer.add_all([record("b")])
         with pytest.raises(StateError):
             writer.finish()
 
@@ -195,7 +195,7 @@ def test_equal_content_at_two_addresses_makes_two_ranges():
     found: list[RangeInfo] = []
     for store, address in ((first, "1@one"), (second, "1@other")):
         with RangeWriter(store, WHOLE) as writer:
-            writer.add(*record("a", address))
+            writer.add_all([record("a", address)])
             found += writer.finish()
     for store in (first, second):
         for info, address in zip(found, ("1@one", "1@other"), strict=True):
@@ -209,7 +209,7 @@ def test_a_range_that_the_store_has_is_not_put_or_read_again():
     found: list[RangeInfo] = []
     for store in (first, second):
         with RangeWriter(store, WHOLE) as writer:
-            writer.add(*record("a"))
+            writer.add_all([record("a")])
             found += writer.finish()
     assert second.stats.ranges_written == 0
     assert second.open(found[1].id).get(b"a") == record("a")[2]

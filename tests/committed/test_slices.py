@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graveler.committed import metarange
 from graveler.committed.apply import apply
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.slices import Cut, Load, build, stitch
 from graveler.committed.splitting import DIRECTORY, HASH, Cutter, Splitting
 from graveler.errors import SourceChangedError

@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
-from graveler.base.records import Fields
 from graveler.committed import splitting
 from graveler.committed.splitting import (
     DEFAULT,
@@ -13,6 +12,7 @@ from graveler.committed.splitting import (
     HASH,
     HASH_MASK,
     HASH_SEED,
+    SPLITTING,
     Cutter,
     Splitting,
     directory_of,
@@ -236,7 +236,7 @@ def test_the_thresholds_are_shares_of_the_largest_size():
 
 @pytest.mark.parametrize("rule", [Splitting(), DEFAULT, Splitting(DIRECTORY, max_bytes=400)])
 def test_a_record_gives_the_policy_again(rule):
-    assert Splitting.read(Fields(rule.encode(), "splitting")) == rule
+    assert SPLITTING.read(rule.encode(), "splitting") == rule
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_record_gives_the_policy_again(rule):
 )
 def test_a_damaged_record_is_refused(wrong):
     with pytest.raises(CorruptionError, match="splitting cannot be read"):
-        Splitting.read(Fields(Splitting().encode() | wrong, "splitting"))
+        SPLITTING.read(Splitting().encode() | wrong, "splitting")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.table import Scratch
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.cache.table import Scratch
 from graveler.errors import InvalidInputError, UnsortedKeysError
 from graveler.sstable.writer import TableWriter
 
@@ -23,7 +23,7 @@ def cache(tmp_path):
 def written(file):
     with TableWriter(file.path) as table:
         for number in range(1_000):
-            table.add(b"key-%06d" % number, b"value")
+            table.records[b"key-%06d" % number] = b"value"
         table.finish(b"x" * 32, {"type": "range"})
     return file.read()
 
@@ -70,8 +70,8 @@ def test_a_table_given_up_in_memory_raises_what_ended_it(cache):
     before = open_descriptors()
     scratch = Scratch(cache.scratch, largest=MIB)
     with pytest.raises(UnsortedKeysError), TableWriter(scratch.file().path) as table:
-        table.add(b"b", b"")
-        table.add(b"a", b"")
+        table.records[b"b"] = b""
+        table.records[b"a"] = b""
     with TableWriter(scratch.file().path) as table, pytest.raises(InvalidInputError):
         table.finish(b"x" * 32, {})
     scratch.close()
@@ -88,7 +88,7 @@ def test_a_system_without_files_in_memory_writes_to_the_folder(cache, monkeypatc
     elif reason == "refused":
         monkeypatch.setattr(os, "memfd_create", refuse)
     else:
-        monkeypatch.setattr("graveler.committed.table._DESCRIPTORS", Path("/nowhere"))
+        monkeypatch.setattr("graveler.committed.cache.table._DESCRIPTORS", Path("/nowhere"))
     before = open_descriptors()
     scratch = Scratch(cache.scratch, largest=MIB)
     file = scratch.file()

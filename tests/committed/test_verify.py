@@ -4,7 +4,7 @@ import pytest
 
 from graveler.committed import metarange
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.verify import verify_metarange, verify_range
 from tests.committed.trees import WHOLE, Forest, record
 
@@ -37,7 +37,7 @@ def test_a_damaged_and_a_missing_range_are_both_named(forest):
 def test_the_store_is_looked_at_and_not_the_cache(forest):
     store = forest.fresh()
     with RangeWriter(store, WHOLE) as writer:
-        writer.add(*record("a"))
+        writer.add_all([record("a")])
         (info,) = writer.finish()
     assert store.open(info.id).get(b"a")
     forest.objects.put(store.key(info.id), b"rubbish")

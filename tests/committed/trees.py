@@ -9,9 +9,10 @@ from dataclasses import replace
 from hashlib import sha256
 
 from graveler.committed import metarange
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.cache.flat import FlatTable
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.ranges.range_store import RangeStore
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
@@ -34,6 +35,11 @@ def value(text: str) -> bytes:
 def record(key: str, text: str = "1") -> tuple[bytes, bytes, bytes]:
     raw = value(text)
     return key.encode(), record_id(key.encode(), raw), raw
+
+
+def rows_of(table: FlatTable) -> Iterator[tuple[bytes, bytes]]:
+    for run in table.runs():
+        yield from zip(*run.columns(), strict=True)
 
 
 def parse(line: str) -> dict[str, str]:
@@ -93,7 +99,7 @@ class Forest:
         """Return a tree with the given contents, in the format of `tree`."""
         store = self.fresh()
         return [
-            " ".join(_line(store.open(info.id).items())) for info in metarange.read(store, tree)
+            " ".join(_line(rows_of(store.open(info.id)))) for info in metarange.read(store, tree)
         ]
 
     def contents(self, tree: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ NOT_RUN = {
     "docs/guides/getting-started.md": 1,
     "docs/guides/ingestion.md": 1,
     "docs/guides/programs.md": 3,
-    "docs/guides/spark-bulk.md": 2,
+    "docs/guides/spark-bulk.md": 1,
     "docs/guides/spark-orchestrators.md": 4,
     "docs/concepts/architecture.md": 1,
 }

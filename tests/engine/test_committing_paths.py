@@ -18,8 +18,8 @@ from graveler.errors import (
 )
 from graveler.gates import checks
 from graveler.publishing.landing import CommitSpec
-from graveler.repository.commits import _seal, commit  # a commit calls it before it dies
-from graveler.repository.selective import GivingWay
+from graveler.repository.commits.sealing import _seal, commit  # a commit calls it before it dies
+from graveler.repository.commits.selective import GivingWay
 from tests.harness.counting import counted_repo
 from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
 

@@ -15,7 +15,7 @@ from graveler.errors import (
     ProtectedBranchError,
     StateError,
 )
-from graveler.repository import bundles, copies
+from graveler.repository.writes import bundles, copies
 from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds, tree
 
 

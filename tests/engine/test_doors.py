@@ -165,7 +165,7 @@ CANDIDATE_DOORS = {
     **{door: DOORS[door] for door in ("merge", "copy", "reset", "branch", "entries", "dotted")},
     "cherry-pick": lambda repo, commit: repo.cherry_pick(commit, "main", parent=1),
     "revert": lambda repo, commit: repo.revert(commit, "main", parent=1),
-    "preview": lambda repo, commit: repo.merge(commit, "main", dry_run=True),
+    "preview": lambda repo, commit: repo.preview_merge(commit, "main"),
     "link": lambda repo, commit: repo.branch("main").link_many(repo.ref(commit).entries("in/")),
     "commit_changes": by_commit_changes,
     "run": lambda repo, commit: repo.runs.open("taker").copy(commit, "in/", "in/"),

@@ -29,8 +29,8 @@ from graveler.errors import (
     SourceChangedError,
 )
 from graveler.objects.s3 import S3Store
-from graveler.repository import bundles
 from graveler.repository.imports import files, importer, listing
+from graveler.repository.writes import bundles
 from graveler.staging.area import StagingArea
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds, tree
 

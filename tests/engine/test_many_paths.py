@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.committed.flat import Run
+from graveler.committed.cache.flat import Run
 from graveler.committed.lookup import find_many
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.model import Entry

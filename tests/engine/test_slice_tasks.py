@@ -14,15 +14,15 @@ from graveler.committed.slices import Cut, stitch
 from graveler.committed.splitting import Cutter, Splitting
 from graveler.errors import (
     BackendUnavailableError,
+    GravelerError,
     NoChangesError,
     ProtectedBranchError,
     StateError,
 )
 from graveler.objects.local import LocalStore
 from graveler.publishing.landing import CommitSpec
-from graveler.repository.imports.tasks import KEY, SLICE, Fault, SliceTask, decoded
-from graveler.repository.imports.trees import land_tree
-from graveler.repository.links import LinkRules
+from graveler.repository.imports.tasks import KEY, SLICE, SliceTask, decoded, land_tree
+from graveler.repository.writes.links import LinkRules
 
 SPLITTING = Splitting("directory", max_bytes=3_000, raggedness=4, hard=4, number=3)
 
@@ -187,10 +187,8 @@ def test_a_task_knows_nothing_of_the_key_value_store(repo):
 )
 def test_a_row_that_makes_no_sense_is_named(repo, wrong, told):
     task = task_of(repo, many(50), repo.branch("main").head.metarange)
-    fault = run(task, 0, wrong)
-    assert isinstance(fault, Fault)
-    with pytest.raises(fault.kind, match=told):
-        raise fault.kind(fault.message)
+    with pytest.raises(GravelerError, match=told):
+        run(task, 0, wrong)
 
 
 def no_build(base):

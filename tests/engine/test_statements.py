@@ -8,7 +8,7 @@ COUNTS = {
     "put": 3,
     "commit": 6,
     "branch, link, commit, merge": 18,
-    "run of 1,000 links with a gate": 28,
+    "run of 1,000 links with a gate": 27,
     "run of three steps": 74,
 }
 

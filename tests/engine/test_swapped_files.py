@@ -8,7 +8,7 @@ import pytest
 
 import graveler
 from graveler.errors import PermissionDeniedError, SourceChangedError
-from graveler.gates.read_only import read_only
+from graveler.gates.source import read_only
 from graveler.reads.files import read_range
 from graveler.reads.stores import FileStores
 from graveler.values import entry_identity

@@ -8,9 +8,9 @@ from threading import Barrier
 import pytest
 
 import graveler
-from graveler.config import CONFIG_NAME, default_committer, load_config, write_default_config
+from graveler.config import CONFIG_NAME, default_committer, load_config
 from graveler.errors import BackendUnavailableError, InvalidInputError, NotFoundError
-from graveler.lake.factory import init
+from graveler.lake.factory import init, write_default_config
 
 WHOLE = """
 format = 1
@@ -47,7 +47,7 @@ def test_every_setting_is_read(tmp_path):
     assert str(config.cache_folder) == "/var/cache/graveler"
     assert config.cache_max_bytes == 5
     assert config.splitting == {"max_bytes": 1000, "raggedness": 7}
-    assert (config.no_progress_s, config.encoding_processes) == (2.5, 0)
+    assert config.no_progress_s == 2.5
     assert config.location == str(tmp_path / "graveler.toml")
 
 
@@ -55,13 +55,6 @@ def test_every_setting_is_read(tmp_path):
 def test_a_switch_may_be_given_as_toml_has_it(tmp_path, value):
     text = WHOLE.replace('path_style = "true"', f"path_style = {value}")
     assert load_config(written(tmp_path, text)).storage_options["path_style"] == "true"
-
-
-@pytest.mark.parametrize("value", ["-1", "65", "true", "1.5"])
-def test_a_number_of_processes_is_bounded(tmp_path, value):
-    file = written(tmp_path, f"format = 1\n[limits]\nencoding_processes = {value}\n")
-    with pytest.raises(InvalidInputError, match=r"encoding_processes .*give 0 to 64"):
-        load_config(file)
 
 
 def test_paths_are_relative_to_the_file(tmp_path):

@@ -16,7 +16,7 @@ from graveler.refs.branches import decode_branch, encode_branch
 from graveler.refs.commits import decode_commit, encode_commit
 from graveler.refs.epochs import Epoch
 from graveler.runs.record import Input, Refusal, RunRecord, decode_run, encode_run
-from graveler.runs.records import _decode_try
+from graveler.runs.records import _TRY
 from graveler.runs.state import RunState
 from graveler.values import (
     TOMBSTONE,
@@ -106,7 +106,7 @@ DECODERS = {
     "staged": staged_value,
     "json": lambda raw: decode_json(raw, "x"),
     "run": decode_run,
-    "try": _decode_try,
+    "try": _TRY.decode,
 }
 VALID = {
     "value": encode_entry(ENTRY)[1],

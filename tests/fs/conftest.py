@@ -7,7 +7,7 @@ from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.fs import GravelerFileSystem, close_lakes, share_lake
 from graveler.lake.factory import connect
-from graveler.repository import unfinished
+from graveler.repository.writes import unfinished
 from graveler.testing.clock import FakeClock, SequenceIds
 
 

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from graveler.config import write_default_config
 from graveler.fs import GravelerFileSystem, close_lakes, storage_options, url
 from graveler.lake import open as open_lake
+from graveler.lake.factory import write_default_config
 
 
 @pytest.mark.service("s3")

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graveler.base.clock import from_unix_us
-from graveler.base.records import Fields, decode_json
+from graveler.base.records import decode_json
+from graveler.committed.cache.table import TableKind, check_table
 from graveler.committed.claims import decode_claim
-from graveler.committed.table import TableKind, check_table
 from graveler.config import load_config
 from graveler.errors import (
     CorruptionError,
@@ -24,27 +24,26 @@ from graveler.errors import (
 )
 from graveler.gates import Candidate
 from graveler.gates.named import NamedGate
-from graveler.gates.statistics import Statistics
-from graveler.gates.verdicts import Judgement, read_verdict
+from graveler.gates.statistics import STATISTICS
+from graveler.gates.verdicts import VERDICT, Judgement
 from graveler.gc import files, marks, rules
-from graveler.ingest.records import decode_hour, decode_quarantine, decode_standing
+from graveler.ingest.records import HOUR, QUARANTINE, STANDING
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import Stored
 from graveler.lake.catalogue import RepositoryRecord
 from graveler.refs.branches import decode_branch
-from graveler.refs.commits import Commits
-from graveler.refs.commits import _decode as decode_expired
+from graveler.refs.commits import EXPIRED, Commits
 from graveler.refs.dump import read_dump
-from graveler.refs.epochs import _decode as decode_epoch
+from graveler.refs.epochs import _EPOCH
 from graveler.refs.expression import resolve
 from graveler.refs.moves import _decode_life, _tag_line, decode_moves
 from graveler.refs.pack_rule import PACKING
 from graveler.refs.refs import _commit_id
 from graveler.refs.settings import LINK_PLACES, PROTECTION, REQUIRED_GATES
-from graveler.repository.witness.known import decode_known
+from graveler.repository.witness.known import KNOWN
 from graveler.repository.witness.marker import Marker, Owner, decode_marker, encode_marker
 from graveler.runs.record import RunHandle, decode_run
-from graveler.runs.records import _decode_try, _read_due, _read_opened
+from graveler.runs.records import _TRY, _read_due, _read_opened
 from graveler.sstable.reader import TableReader
 from graveler.values import (
     TOMBSTONE,
@@ -167,29 +166,29 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "deleted branch": ("moves:|dev/", _decode_life, True),
     "line of a tag": ("moves:|tag:", lambda key, raw: (_tag_line(key), decode_moves(raw)), True),
     "run": ("runs:|run/", _plain(decode_run), False),
-    "try of a step": ("runs:|step/", _plain(_decode_try), False),
+    "try of a step": ("runs:|step/", _plain(_TRY.decode), False),
     "appointment": ("runs:|due/", lambda key, _: _read_due(key), True),
     "opening": ("runs:|opened/", lambda key, _: _read_opened(key), True),
     "verdict": (
         "verdicts:|verdict/",
-        _plain(lambda raw: read_verdict(Fields(decode_json(raw, "verdict"), "verdict"))),
+        _plain(VERDICT.decode),
         False,
     ),
     "judgement": ("verdicts:|judged/", _plain(Judgement.decode), False),
     "statistics": (
         "stats:|added/",
-        _plain(lambda raw: Statistics.decode(decode_json(raw, "statistics"))),
+        _plain(STATISTICS.decode),
         False,
     ),
-    "hour": ("ingest:|hour/", _plain(decode_hour), False),
-    "standing": ("ingest:|standing/", _plain(decode_standing), False),
-    "quarantine": ("ingest:|quarantine/", _plain(decode_quarantine), False),
-    "mark": ("gc:|mark/", _plain(marks._decode), False),
-    "epoch of sweeps": ("gc:|epoch", _plain(decode_epoch), False),
-    "expired commit": ("gc:|commit/", _plain(decode_expired), False),
+    "hour": ("ingest:|hour/", _plain(HOUR.decode), False),
+    "standing": ("ingest:|standing/", _plain(STANDING.decode), False),
+    "quarantine": ("ingest:|quarantine/", _plain(QUARANTINE.decode), False),
+    "mark": ("gc:|mark/", _plain(marks._MARK.decode), False),
+    "epoch of sweeps": ("gc:|epoch", _plain(_EPOCH.decode), False),
+    "expired commit": ("gc:|commit/", _plain(EXPIRED.decode), False),
     "condemned table": (
         "gc:|file/",
-        lambda key, raw: (files._identifier(key[5:]), files._decode(raw)),
+        lambda key, raw: (files._identifier(key[5:]), files._FILE.decode(raw)),
         True,
     ),
 }
@@ -303,7 +302,7 @@ def targets() -> tuple[Target, ...]:
         )
     )
     known = b'{"acked":2,"at":1357016400000000,"count":3,"etag":"1","issued":[[3,"c"]],"place":"mem://a"}'
-    made.append(Target("witness", ((b"", known),), _plain(lambda raw: decode_known(raw, "w"))))
+    made.append(Target("witness", ((b"", known),), _plain(KNOWN.decode)))
     marker = encode_marker(Marker(Owner("a", "b", "flights", "lake"), 3, "c", from_unix_us(0)))
     made.append(Target("marker", ((b"", marker),), _plain(lambda raw: decode_marker(raw, "m"))))
     gate = b'{"check":"rows","parameters":{"prefix":"out/"},"options":{"name":"n"}}'

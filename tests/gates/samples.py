@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import graveler
-from graveler.gates.isolation.channel import send
+from graveler.gates.isolation.child import _say
 
 # ruff: noqa: TID251 - these gates use real time
 
@@ -176,7 +176,7 @@ def opens_a_file(candidate):
 
 def told(candidate, message):
     """Send the publisher a message that a real gate never sends."""
-    send(candidate._source._channel, message)
+    _say(candidate._source._channel, **message)
 
 
 @graveler.gate(timeout=1)
@@ -188,7 +188,7 @@ def asks_and_reads_no_answer(candidate):
 @graveler.gate(timeout=1)
 def says_a_byte_at_a_time(candidate):
     channel = candidate._source._channel
-    channel.sendall(b"\0\x20\0\0\0\0\0\0")
+    channel.sendall(b"\0\x20\0\0")
     while True:
         channel.sendall(b" ")
         time.sleep(0.05)

@@ -23,9 +23,9 @@ NOTHING: Any = None
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: checks.schema(evolution="any"), "evolution 'any'"),
-        (lambda: checks.row_count(scope="some"), "scope 'some'"),
-        (lambda: checks.row_count(missing="maybe"), "missing 'maybe'"),
+        (lambda: checks.schema(evolution="any"), "evolution='any'"),
+        (lambda: checks.row_count(scope="some"), "scope='some'"),
+        (lambda: checks.row_count(missing="maybe"), "missing='maybe'"),
         (lambda: checks.row_count_change(history=1), "history 1"),
         (lambda: checks.not_null("t/"), "at least one column"),
         (lambda: checks.unique("t/"), "at least one column"),
@@ -36,7 +36,7 @@ NOTHING: Any = None
         (checks.only_within, "at least one prefix"),
         (lambda: checks.only_within(""), "none empty"),
         (lambda: checks.refers_to("t/", "x", ""), "the other prefix"),
-        (lambda: checks.row_count(severity="loud"), "severity 'loud'"),
+        (lambda: checks.row_count(severity="loud"), "severity='loud'"),
         (lambda: checks.row_count("t/", MANY), "at_least 'many': give a whole number or null"),
         (lambda: checks.row_count("t/", at_most=True), "at_most True: give a whole number"),
         (lambda: checks.row_count_change("t/", less=float("nan")), "less nan: give a number"),
@@ -98,7 +98,7 @@ NOTHING: Any = None
         (lambda: checks.row_count("t/", timeot=3), "'timeot': there is no such option"),
         (lambda: checks.row_count("t/", memory="64M"), "memory '64M'"),
         (lambda: checks.row_count("t/", timeout="60"), "timeout"),
-        (lambda: checks.row_count("t/", name=""), "gate name ''"),
+        (lambda: checks.row_count("t/", name=""), "gate name=''"),
         (lambda: Gate("g", HOUR), "check '1h': give a function"),
     ],
 )

@@ -228,7 +228,12 @@ def test_what_is_declared_is_in_the_key(repo, reads):
         if number == "one":
             run.put("t/new", b"1")
             run.commit_staged()
-        run.judge([Gate("g", says_yes, reads=reads), Gate("plain", says_yes)])
+        run.judge(
+            [
+                Gate("g", says_yes, reads=reads, version="1"),
+                Gate("plain", says_yes, version="1"),
+            ]
+        )
         repo.stores.clock.sleep(1)
     again = next(repo.gates.judgements()).reused
     assert again == (("plain",) if DIFFERS[reads] else ("g", "plain"))
@@ -239,7 +244,7 @@ def says_yes(candidate):
 
 
 def test_history_is_in_the_key_as_far_as_it_concerns_the_prefix(repo):
-    gate = Gate("g", says_yes, prefix="t/", reads={"changes", "history"})
+    gate = Gate("g", says_yes, prefix="t/", reads={"changes", "history"}, version="1")
     run = repo.runs.open("hour")
     run.put("t/new", b"1")
     run.commit_staged()
@@ -254,7 +259,7 @@ def test_history_is_in_the_key_as_far_as_it_concerns_the_prefix(repo):
 @pytest.mark.parametrize("gate", [{}, {"prefix": "t/"}, {"prefix": "t/n"}, {"reads": "changes"}])
 def test_an_address_that_changes_is_a_new_input(repo, gate):
     """A gate reads bytes, and equal content at another address is other bytes."""
-    gate = Gate("g", says_yes, **gate)
+    gate = Gate("g", says_yes, **gate, version="1")
     stores = repo.stores
     for number in (1, 2):
         stores.objects.put(f"data/x/{number}", b"1")

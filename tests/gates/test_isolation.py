@@ -223,7 +223,7 @@ def test_a_check_that_is_an_object_travels_with_its_parameters(disk, refused):
         ({"timeout": float("nan")}, "timeout nan"),
         ({"timeout": -1.0}, "timeout -1.0"),
         ({"memory": 10}, "memory 10"),
-        ({"severity": "fatal"}, "severity 'fatal'"),
+        ({"severity": "fatal"}, "severity='fatal'"),
         ({"reads": "minds"}, "reads 'minds'"),
     ],
 )

@@ -280,7 +280,7 @@ def test_what_cannot_be_required_is_refused_at_once(repo, gates, said):
 
 
 def test_options_that_are_none_are_refused(repo):
-    with pytest.raises(InvalidInputError, match="severity 'fatal'"):
+    with pytest.raises(InvalidInputError, match="severity='fatal'"):
         repo.gates.require_named("main", "row_count", severity="fatal")
     with pytest.raises(InvalidInputError, match="unexpected keyword"):
         repo.gates.require_named("main", "row_count", {"least": 1})

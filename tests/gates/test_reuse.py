@@ -1,11 +1,15 @@
 """Stored verdicts: judged content is not judged again, new content is."""
 
+from contextvars import Context
+
 import pytest
 
-from graveler import checks
+import graveler
+from graveler import checks, gate
 from graveler.errors import GateFailedError
 from graveler.gates import Gate
 from graveler.gates.verdicts import content
+from tests.gates import samples
 
 
 def asks(candidate):
@@ -27,20 +31,21 @@ def elsewhere(repo, *paths):
 
 
 @pytest.mark.parametrize(
-    ("gate", "moved", "again"),
+    ("reads", "moved", "again"),
     [
-        (Gate("g", asks, prefix="t/"), "u/1", False),
-        (Gate("g", asks, prefix="t/"), "t/2", True),
-        (Gate("g", asks, prefix="t/"), "t0", False),
-        (Gate("g", asks), "u/1", True),
-        (Gate("g", asks, prefix="t/", also=("u/",)), "u/1", True),
-        (Gate("g", asks, prefix="t/", also=("u/",)), "v/1", False),
-        (Gate("g", asks, reads="changes"), "u/1", False),
-        (Gate("g", asks, prefix="t/", reads="changes"), "t/2", False),
-        (Gate("g", asks, prefix="t/", reads="anything"), "u/1", True),
+        ({"prefix": "t/"}, "u/1", False),
+        ({"prefix": "t/"}, "t/2", True),
+        ({"prefix": "t/"}, "t0", False),
+        ({}, "u/1", True),
+        ({"prefix": "t/", "also": ("u/",)}, "u/1", True),
+        ({"prefix": "t/", "also": ("u/",)}, "v/1", False),
+        ({"reads": "changes"}, "u/1", False),
+        ({"prefix": "t/", "reads": "changes"}, "t/2", False),
+        ({"prefix": "t/", "reads": "anything"}, "u/1", True),
     ],
 )
-def test_a_gate_is_asked_again_when_what_it_reads_has_changed(repo, gate, moved, again):
+def test_a_gate_is_asked_again_when_what_it_reads_has_changed(repo, reads, moved, again):
+    gate = Gate("g", asks, **reads, version="1")
     run = staged(repo, "hour", "t/1")
     run.judge([gate])
     elsewhere(repo, moved)
@@ -49,7 +54,7 @@ def test_a_gate_is_asked_again_when_what_it_reads_has_changed(repo, gate, moved,
 
 
 def test_a_gate_of_changes_is_asked_again_when_these_are_others(repo):
-    gate = Gate("g", asks, reads="changes")
+    gate = Gate("g", asks, reads="changes", version="1")
     run = staged(repo, "hour", "t/1")
     run.judge([gate])
     run.put("t/2", b"2")
@@ -65,24 +70,97 @@ def test_another_parameter_is_another_gate(repo):
         run.publish([checks.file_size("t/", 100, name="size")])
 
 
-def at_most(files):
-    def check(candidate):
-        return len(list(candidate.changes())) <= files
+@pytest.mark.parametrize(
+    ("gate", "kept"),
+    [
+        (Gate("g", asks), False),
+        (Gate("g", asks, version="2"), False),
+        (Gate("g", lambda _: True, version="1"), False),
+        (Gate("other", asks, version="1"), False),
+        (Gate("g", asks, version="1", severity="warn"), False),
+        (Gate("g", asks, version="1"), True),
+    ],
+)
+def test_a_verdict_is_kept_for_a_gate_of_the_same_version(repo, gate, kept):
+    run = staged(repo, "hour", "t/1")
+    run.judge([Gate("g", asks, version="1")])
+    run.publish([gate])
+    assert repo.gates.judgement("main").reused == (("g",) if kept else ())
 
-    return check
+
+def test_without_a_version_a_verdict_holds_within_one_publish(repo):
+    calls = []
+
+    @gate(prefix="t/")
+    def counts(candidate):
+        calls.append("counts")
+
+    @gate(reads="anything")
+    def moves_main(candidate):
+        if len(calls) == 2:
+            Context().run(elsewhere, repo, "u/1")
+
+    run = staged(repo, "hour", "t/1")
+    run.judge([counts])
+    run.publish([counts, moves_main])
+    assert calls == ["counts", "counts"]
+    assert repo.gates.judgement("main").reused == ("counts",)
 
 
-def test_another_parameter_deep_inside_is_another_gate(repo):
-    def both(one, other):
-        return lambda candidate: one(candidate) and other(candidate)
+def test_a_check_that_failed_is_asked_again(repo):
+    left = [ValueError("odd"), None]
 
-    run = staged(repo, "hour", "t/1", "t/2")
-    assert run.judge([Gate("g", both(at_most(3), at_most(2)))])[0].passed
-    assert not run.judge([Gate("g", both(at_most(3), at_most(1)))])[0].passed
+    def fails_once(candidate):
+        if error := left.pop(0):
+            raise error
+
+    run = staged(repo, "hour", "t/1")
+    assert run.judge([Gate("g", fails_once, version="1")])[0].died
+    assert run.judge([Gate("g", fails_once, version="1")])[0].passed
+
+
+def test_what_a_process_of_its_own_said_is_kept(disk):
+    gate = Gate("g", samples.few_files, isolated=True, version="1")
+    run = staged(disk, "hour", "t/1")
+    run.judge([gate])
+    run.judge([gate])
+    assert next(disk.gates.judgements()).reused == ("g",)
+
+
+def test_a_required_gate_that_is_given_too_is_asked_once(repo):
+    repo.gates.require("main", samples.no_bad_files)
+    with repo.run("hour", gates=[samples.no_bad_files]) as run:
+        run.put("t/1", b"1")
+    assert [verdict.gate for verdict in run.result.verdicts] == ["no_bad_files"]
+
+
+def test_every_built_in_check_has_a_fingerprint():
+    gates = [
+        checks.schema("t/", {"id": "int64"}),
+        checks.row_count("t/"),
+        checks.row_count_change("t/"),
+        checks.not_null("t/", "id"),
+        checks.unique("t/", "id"),
+        checks.in_range("t/", "id", 1),
+        checks.file_format("t/"),
+        checks.file_size("t/"),
+        checks.only_within("t/"),
+        checks.nothing_deleted_outside("t/"),
+        checks.refers_to("t/", "id", "u/"),
+        checks.row_count("t/", 2),
+    ]
+    assert len({gate.fingerprint for gate in gates} - {None}) == len(gates)
+    assert checks.row_count("t/", 2).fingerprint == gates[-1].fingerprint
+
+
+def test_a_built_in_check_is_identified_by_version(monkeypatch):
+    first = checks.row_count("t/").fingerprint
+    monkeypatch.setattr(graveler, "__version__", "99.0")
+    assert checks.row_count("t/").fingerprint != first
 
 
 def test_a_verdict_that_is_used_again_says_so(repo):
-    gate = Gate("g", asks, prefix="t/")
+    gate = Gate("g", asks, prefix="t/", version="1")
     run = staged(repo, "hour", "t/1")
     run.judge([gate])
     first = next(repo.gates.judgements())

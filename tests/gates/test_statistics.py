@@ -15,7 +15,7 @@ from graveler import checks
 from graveler.errors import GateFailedError
 from graveler.gates import Candidate, Gate
 from graveler.gates.footers import read_footer
-from graveler.gates.statistics import Statistics, statistics
+from graveler.gates.statistics import STATISTICS, Statistics, statistics
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING
@@ -130,7 +130,7 @@ def test_statistics_say_what_is_there(repo):
     assert (found.files, found.rows) == (2, 5)
     assert (found.columns["x"].nulls, found.columns["x"].least) == (2, 0.5)
     assert found.columns["s"].least == "b" * 64
-    assert Statistics.decode(found.encode()) == found
+    assert STATISTICS.read(STATISTICS.plain(found), "statistics") == found
     assert candidate.stats("nothing/") == Statistics()
     assert candidate_of(repo, {"u/a.bin": b"1"}).stats("u/").rows is None
 

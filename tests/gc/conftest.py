@@ -8,7 +8,7 @@ from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.fsck.check import fsck
 from graveler.lake.factory import connect
-from graveler.spark.checks import TaskCheck
+from graveler.spark.tasks.checks import TaskCheck
 from tests.harness.check_jobs import jobs
 from tests.harness.gc_lakes import commit
 from tests.harness.worlds import ScriptedWorld

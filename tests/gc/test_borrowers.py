@@ -18,7 +18,7 @@ from graveler.errors import (
 )
 from graveler.lake.shared import lend_lake
 from graveler.model import Entry
-from graveler.repository import bundles
+from graveler.repository.writes import bundles
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.gc_lakes import NOW, check_sound, commit
 from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, tree

@@ -8,8 +8,8 @@ import pytest
 import graveler
 from graveler.committed.metarange import read
 from graveler.errors import InvalidInputError
+from graveler.fsck.check import FsckReport
 from graveler.fsck.objects import Pace
-from graveler.fsck.report import FsckReport
 from graveler.model import Entry
 from graveler.refs.commits import encode_commit
 from graveler.testing.clock import FakeClock

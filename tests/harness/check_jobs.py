@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from graveler.spark.checks import FOUND, OBJECT_FIELDS, Outcome, batch_of
+from graveler.repository.imports.tasks import batch_of
+from graveler.spark.tasks.checks import FOUND, OBJECT_FIELDS, Outcome
 from graveler.values import encode_range_info
 
 _FINDING = ("number", "place", "kind", "id", "message", "paths")

@@ -14,7 +14,7 @@ from graveler.gates.isolation.server import ReadServer
 from graveler.lake.factory import connect
 from graveler.testing.clock import FakeClock, SequenceIds
 
-ANSWER = {"passed": True, "reason": "", "died": False, "facts": {}, "seen": [], "rule": None}
+ANSWER = {"passed": True, "reason": "", "died": False, "facts": {}, "seen": []}
 STATISTICS: dict[str, Any] = {"files": 1, "bytes": 2, "rows": None, "columns": {}}
 GIVEN = Gate("g", lambda _: None, prefix="s", reads={"history"}, timeout=5.0)
 
@@ -44,8 +44,8 @@ def converse(candidate, sent):
         return Conversation(GIVEN, Ended(), ours, ReadServer(GIVEN.view(candidate))).hold()
 
 
-def framed(raw, payload=b""):
-    return len(raw).to_bytes(4, "big") + len(payload).to_bytes(4, "big") + raw + payload
+def framed(raw):
+    return len(raw).to_bytes(4, "big") + raw
 
 
 def said(message):

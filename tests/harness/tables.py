@@ -71,7 +71,7 @@ def _by_branch(repo, frame, **given):
 
 
 def _by_transaction(repo, frame, **given):
-    with gs.attach(repo, frame.sparkSession).transaction("main", message="rows") as tx:
+    with gs.Tables(repo, frame.sparkSession).transaction("main", message="rows") as tx:
         tx.write(frame, "t/", **given)
 
 

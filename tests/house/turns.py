@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
     hits: dict[str, list[str]] = {}
     for path in files(ROOT):
         name = path.relative_to(ROOT)
-        for line, words in places(path.read_text("utf-8"), banned):
+        for line, words in places(path.read_text("utf-8", errors="replace"), banned):
             hits.setdefault(folder(name), []).append(f"{name}:{line}: {words}")
     count = Counter({place: len(lines) for place, lines in hits.items()})
     if arguments == ["--write"]:

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from graveler.errors import InvalidInputError, MergeConflictError
-from graveler.ingest import HourState, conflicts, unpublished
+from graveler.ingest import HourState, taking, unpublished
 from graveler.ingest.taking import Taking
 from graveler.refs.commits import id_of
 from graveler.refs.mover import move
-from graveler.repository import commits
+from graveler.repository.commits import sealing
 from tests.harness.worlds import FAULTS, Points, ScriptedWorld, struck_worlds, tree
 from tests.ingest.many_hours import play
 
@@ -64,7 +64,7 @@ def test_a_correction_on_the_target_is_not_overwritten(repo, monkeypatch, option
         run_of_others(repo, "unrelated", elsewhere="1")
         repo.revert(repo.commit("main").id, parent=1)
     elif meanwhile == "many-commits":
-        monkeypatch.setattr(conflicts, "FAR", 20)
+        monkeypatch.setattr(taking, "FAR", 20)
         repo.protection.remove("main")
         for number in range(30):
             repo.branch("main").put("other", b"%d" % number)
@@ -283,7 +283,7 @@ def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
     ingestion = first_hour(repo)
     ingestion.branch.put(P, b"2")
     ingestion.branch.put(Q, b"q")
-    commit = commits.commit
+    commit = sealing.commit
 
     def correct_then(*given, **options):
         monkeypatch.undo()
@@ -291,7 +291,7 @@ def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
         run_of_others(repo, p="3")
         return made
 
-    monkeypatch.setattr(commits, "commit", correct_then)
+    monkeypatch.setattr(sealing, "commit", correct_then)
     tick = ingestion.tick(SIX)
     assert published(repo) == {P: "3", Q: "q"}
     assert (tick.state, tick.set_aside) == (HourState.HELD, (P,))
@@ -304,11 +304,11 @@ def test_a_conflict_that_another_tick_settles_stops_no_file(repo, monkeypatch, p
     ingestion = first_hour(repo, on_refusal=policy)
     ingestion.branch.put(P, b"2")
     ingestion.branch.put(Q, b"q")
-    commit = commits.commit
+    commit = sealing.commit
 
     def correct_then(*given, **options):
-        monkeypatch.setattr(commits, "commit", commit)
-        monkeypatch.setattr(commits, "commit", commit)
+        monkeypatch.setattr(sealing, "commit", commit)
+        monkeypatch.setattr(sealing, "commit", commit)
         made = commit(*given, **options)
         run_of_others(repo, p="3")
         return made
@@ -318,7 +318,7 @@ def test_a_conflict_that_another_tick_settles_stops_no_file(repo, monkeypatch, p
         assert self.take()
         return self.take()
 
-    monkeypatch.setattr(commits, "commit", correct_then)
+    monkeypatch.setattr(sealing, "commit", correct_then)
     monkeypatch.setattr(Taking, "take", another_first)
     tick = ingestion.tick(SIX)
     assert published(repo) == {P: "3", Q: "q"}

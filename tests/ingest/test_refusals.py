@@ -137,7 +137,7 @@ def test_hours_before_the_refused_one_are_published(repo, holding):
 
 
 def test_a_gate_is_not_asked_again_about_an_hour_that_is_held(repo):
-    @gate(prefix="input/")
+    @gate(prefix="input/", version="1")
     def never(candidate):
         return "no"
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from graveler.errors import ExpiredError, InvalidInputError
-from graveler.fsck.report import ProblemKind
+from graveler.fsck.check import ProblemKind
 from graveler.gates import checks
 from graveler.ingest import HourKind, HourState, commit_hours
 from tests.harness.gc_lakes import collect

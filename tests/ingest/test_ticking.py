@@ -6,7 +6,7 @@ import pytest
 
 from graveler.errors import FencedError, InvalidInputError, ProtectedBranchError
 from graveler.ingest import HourState, commit_hours, file_hours
-from graveler.repository import commits
+from graveler.repository.commits import sealing
 from graveler.testing.faults import unavailable
 from tests.harness.judges import no_bad_file
 from tests.harness.worlds import tree
@@ -275,14 +275,14 @@ def test_a_rollback_beside_a_tick_is_found_by_the_next_one(repo, holding, monkey
     holding.branch.put(path(5), b"5")
     published_by = holding.tick(FIVE).published
     holding.branch.put(path(6), b"6")
-    commit = commits.commit
+    commit = sealing.commit
 
     def roll_back_first(*given, **options):
         monkeypatch.undo()
         repo.revert(published_by.id, parent=1)
         return commit(*given, **options)
 
-    monkeypatch.setattr(commits, "commit", roll_back_first)
+    monkeypatch.setattr(sealing, "commit", roll_back_first)
     holding.tick(SIX)
     for number in range(3):  # commits without a tick, which make the branch's history longer
         holding.branch.put("other", b"%d" % number)

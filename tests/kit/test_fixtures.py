@@ -128,5 +128,11 @@ def test_loading_the_plugin_loads_nothing_of_the_engine():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == str(
-        ["graveler", "graveler.base.exports", "graveler.testing", "graveler.testing.plugin"]
+        [
+            "graveler",
+            "graveler.base",
+            "graveler.base.exports",
+            "graveler.testing",
+            "graveler.testing.plugin",
+        ]
     ), done.stderr

@@ -291,7 +291,7 @@ def test_missing_credentials_are_told(dynamodb_uri: str, monkeypatch: pytest.Mon
 
 def test_a_condition_that_fails_is_no_more_than_that(store: DynamoDBKVStore) -> None:
     store.set("p", b"k", b"v")
-    with pytest.raises(PreconditionFailedError, match="is there already") as caught:
+    with pytest.raises(PreconditionFailedError, match="already exists") as caught:
         store.set_if("p", b"k", b"w", ABSENT)
     assert caught.value.__cause__ is None
 

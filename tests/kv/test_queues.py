@@ -8,9 +8,9 @@ import pytest
 
 from graveler.base.clock import RandomIds, SystemClock
 from graveler.errors import BackendUnavailableError
-from graveler.kv import queues
+from graveler.kv import turns as queues
 from graveler.kv.memory import MemoryKVStore
-from graveler.kv.queues import PARTITION, QueueTurns
+from graveler.kv.turns import PARTITION, QueueTurns
 
 
 class _Time:

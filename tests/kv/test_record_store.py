@@ -19,13 +19,13 @@ def kv():
     return MemoryKVStore()
 
 
-def records_of(kv):
+def records_of(kv, prefix=b""):
     """Return a store of texts with a nonce, as ``<text>|<nonce>``."""
     ids = SequenceIds()
     return RecordStore(
         kv,
         "p",
-        key=str.encode,
+        prefix=prefix,
         encode=lambda text: f"{text}|{ids.unique()}".encode(),
         decode=lambda raw: raw.decode().partition("|")[0],
     )
@@ -122,4 +122,4 @@ def test_a_scan_ends_with_its_prefix(kv):
     records = records_of(kv)
     for name in ("a/1", "a/2", "b/1"):
         records.write(name, name)
-    assert list(records.scan(b"a/")) == [(b"1", "a/1"), (b"2", "a/2")]
+    assert list(records_of(kv, b"a/").scan()) == [(b"1", "a/1"), (b"2", "a/2")]

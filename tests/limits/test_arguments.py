@@ -11,6 +11,9 @@ import graveler
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.lake.factory import init
 from graveler.model import Entry
+from graveler.repository.merges import MergeTerms
+from graveler.repository.reverts import PickTerms
+from graveler.repository.writes.uploads import PutTerms
 from graveler.runs.opener import RunTerms
 from graveler.testing import World
 
@@ -328,7 +331,6 @@ FACE: Any = {
             {"key_or_commit": TEXT, "message": MAYBE_TEXT, "metadata": PAIRS},
         ),
         "readers": ({}, {"key_or_commit": TEXT}),
-        "why": ({"path": "a"}, {"path": TEXT, "ref": TEXT}),
     },
     "run": {
         "step": ({"name": "s"}, {"name": TEXT, "try_number": NUMBERS, "metadata": PAIRS}),
@@ -404,13 +406,16 @@ def face():
         yield world, owners
 
 
+TERMS = (RunTerms, MergeTerms, PickTerms, PutTerms)
+
+
 def test_the_table_is_long_enough_and_knows_every_argument(face):
     assert len(CASES) >= 600
     for owner, methods in FACE.items():
         for method, (sound, arguments) in methods.items():
             known = {*inspect.signature(getattr(face[1][owner], method)).parameters}
-            if "terms" in known:
-                known |= RunTerms.__annotations__.keys()
+            for terms in TERMS if "terms" in known else ():
+                known |= terms.__annotations__.keys()
             assert {*sound, *arguments} <= known, (owner, method)
 
 

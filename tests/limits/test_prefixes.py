@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import graveler
+import graveler.spark as gs
 from graveler.errors import InvalidInputError
-from graveler.spark.functions import Place
-from graveler.spark.options import Request
+from graveler.spark.metadata.options import Request
 from graveler.spark.tables import Tables
 
 SPARK: Any = None
@@ -31,11 +31,10 @@ CALLS: dict[str, Any] = {
     "entries on Spark": lambda repo, prefix: Tables(repo, SPARK).entries("main", prefix),
     "ranges on Spark": lambda repo, prefix: Tables(repo, SPARK).ranges("main", prefix),
     "diff on Spark": lambda repo, prefix: Tables(repo, SPARK).diff("main", "main", prefix),
-    "export": lambda repo, prefix: Tables(repo, SPARK).export("main", "to", prefix=prefix),
+    "export": lambda repo, prefix: gs.export(repo, "main", "to", prefix=prefix),
     "data source": lambda repo, prefix: Request.of(
         {"lake": "lake", "repository": "tables", "kind": "changes", "prefix": str(prefix)}
     ),
-    "SQL": lambda repo, prefix: Place("lake", "tables").request("entries", prefix=str(prefix)),
 }
 
 

@@ -17,9 +17,9 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a retry believes the run's record instead of the head",
         (
-            Edit("runs.steps.step:_earlier", "return fork if work else None", "return None"),
+            Edit("runs.steps.earlier:earlier_join", "return fork if work else None", "return None"),
             Edit(
-                "runs.steps.step:_undone",
+                "runs.steps.earlier:undone",
                 "if earlier is None or WORK in",
                 "if earlier is None:\n        return trees\n    if WORK in",
             ),
@@ -84,7 +84,7 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a collection forgets what claims",
         "gc.reachability.survey:Survey.keep_commits",
-        "self.trees.reach_claims(",
+        "self.reach_claims(",
         "set(",
     ),
 )

@@ -17,8 +17,8 @@ from graveler.objects.registry import open_store
 from graveler.objects.s3 import S3Store
 from graveler.objects.s3_client import S3Settings
 from graveler.objects.s3_write import PART_BYTES, part_bytes
-from graveler.testing.s3_server import moto_s3
 from tests.harness.programs import FORKS, output_of
+from tests.harness.servers.moto import moto_s3
 from tests.objects.suite import ObjectStoreSuite
 
 MEBIBYTE = 1 << 20

@@ -18,7 +18,7 @@ from graveler.objects.registry import open_store
 from graveler.objects.s3 import S3Store
 from graveler.objects.s3_client import S3Settings
 from graveler.testing.clock import FakeClock, SequenceIds
-from graveler.testing.s3_server import Fault, moto_s3
+from tests.harness.servers.moto import Fault, moto_s3
 
 FEWEST = 8
 """Tries within 30 s, of which no pause is longer than 5 s."""
@@ -292,7 +292,7 @@ def test_waits_grow_are_spread_and_end():
 @pytest.mark.parametrize(("took", "tried"), [(0.5, True), (9.5, False)])
 def test_a_call_after_a_quick_failure_is_tried(monkeypatch, took, tried):
     clock = FakeClock()
-    monkeypatch.setattr("graveler.retries.monotonic", lambda: clock.now().timestamp())
+    monkeypatch.setattr("graveler.base.retries.monotonic", lambda: clock.now().timestamp())
     made: list[None] = []
 
     def fail():

@@ -155,7 +155,7 @@ def root(tree):
         (lambda d: [*d[:5], *d[7:-1]], "it has no branch 'main'"),
         (
             lambda d: [*d[:2], changed(d[2], metadata={"k": 1}), *d[3:-1]],
-            "line 3 cannot be read: .*'metadata'",
+            "line 3 cannot be read: .*'metadata.k'",
         ),
         (lambda d: [*d[:2], changed(d[2], parents=None), *d[3:-1]], "cannot be read"),
     ],

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from graveler.errors import GravelerError, RunStateError
-from graveler.runs.publishing import PublishResult
+from graveler.runs.publication import PublishResult
 from graveler.runs.state import RunState
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.operations.runs import (

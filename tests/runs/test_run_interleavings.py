@@ -15,7 +15,7 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.refs.refs import Refs
-from graveler.runs import publishing
+from graveler.runs import publication
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.record import RunHandle
 from graveler.runs.runs import Runs
@@ -489,8 +489,8 @@ def test_a_loser_with_one_candidate_leaves_that_of_another():
     other = repo.commit("main")
     assert other.id != record.candidate
     head = repo.commit(record.head)
-    terms = publishing.PublishTerms()
-    candidacy = publishing.RunCandidacy(repo.runs._records, record, head, (), terms)
+    terms = publication.PublishTerms()
+    candidacy = publication.RunCandidacy(repo.runs._records, record, head, (), terms)
     candidacy.lost(other)
     assert repo.runs.get(KEY) == record
     candidacy.lost(repo.commit(record.candidate))

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from graveler.base.clock import SystemClock
 from graveler.server.connection import Connection
 
 ARGUMENT = (400, "IllegalArgumentException")
@@ -249,6 +250,8 @@ def test_a_reader_that_goes_away_is_no_error(client, dev, capfd):
     assert client.open("/large", offset=19_999_999).body == b"\0"
     client.close()
     for thread in set(threading.enumerate()) - before:  # those of the connections
+        while thread.ident is None:  # it is being started
+            SystemClock().sleep(0.01)
         thread.join(120)
         assert not thread.is_alive()
     assert capfd.readouterr().err == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.repository import commits
+from graveler.repository.commits import sealing
 from tests.simulate.mutants.mutation import MUTANTS, hunt
 from tests.simulate.mutants.patch import Edit, Mutant, OutdatedMutantError, mutated
 
@@ -23,10 +23,10 @@ def test_the_mutants_are_many_and_differ():
 @pytest.mark.parametrize(
     ("where", "old"),
     [
-        ("repository.writes:_stage", "what was there once"),
-        ("repository.writes:gone", "x"),
-        ("repository.commits:_Committer.gone", "x"),
-        ("repository.commits:_Committer", "x"),
+        ("repository.writes.staged:_stage", "what was there once"),
+        ("repository.writes.staged:gone", "x"),
+        ("repository.commits.sealing:_Committer.gone", "x"),
+        ("repository.commits.sealing:_Committer", "x"),
     ],
 )
 def test_a_mutant_that_does_not_fit_the_code_any_more_fails(where, old):
@@ -36,9 +36,9 @@ def test_a_mutant_that_does_not_fit_the_code_any_more_fails(where, old):
 
 
 def test_afterwards_the_code_is_as_it_was():
-    before = commits.overlap.__code__
-    edit = Edit("repository.commits:overlap", "mine.__contains__", "bool")
+    before = sealing.overlap.__code__
+    edit = Edit("repository.commits.sealing:overlap", "mine.__contains__", "bool")
     with mutated(Mutant("m", (edit,), ())):
-        assert commits.overlap(("a",), ("b",)) == ("b",)
-    assert commits.overlap.__code__ is before
-    assert commits.overlap(("a",), ("b",)) == ()
+        assert sealing.overlap(("a",), ("b",)) == ("b",)
+    assert sealing.overlap.__code__ is before
+    assert sealing.overlap(("a",), ("b",)) == ()

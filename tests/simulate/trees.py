@@ -24,10 +24,10 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import graveler
-from graveler.committed.form import Piece
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.committed.table import TableKind
+from graveler.committed.cache.form import Piece
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.cache.table import TableKind
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING, Body, BodyReader, Expected
 from tests.simulate.schedules.ports import SimulatedObjects

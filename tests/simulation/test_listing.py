@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.errors import InvalidInputError, MissingDependencyError, UnsortedKeysError
-from graveler.simulation.listing import read_listings
+from graveler.simulation.sources import read_listings
 
 NOON = datetime(2021, 4, 26, 12, tzinfo=UTC)
 VERSIONS = "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, LastModifiedDate"
@@ -42,16 +42,16 @@ def line(key, *, size="1", modified="2021-04-26T12:00:00.000Z"):
 
 
 def keys(*files, **options):
-    return [each.key.decode() for each in read_listings(files, **options)]
+    return [each.path for each in read_listings(files, **options)]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
 def test_an_inventory_is_read_with_its_encoded_keys(write, name):
     file = write(line("a/hour%3D02/b+c%2Bd"), line("a/z", size="17"), name=name)
     first, second = read_listings([file])
-    assert first.key == b"a/hour=02/b c+d"
-    assert (second.key, second.size, second.etag) == (b"a/z", 17, "etag")
-    assert (second.modified, second.bucket) == (NOON, "bucket")
+    assert first.path == "a/hour=02/b c+d"
+    assert (second.path, second.size, second.version) == ("a/z", 17, 'etag:"etag"')
+    assert (second.mtime, second.address) == (NOON, "s3://bucket/a/z")
 
 
 def test_a_file_that_names_its_columns_has_plain_keys(write):
@@ -78,14 +78,14 @@ def test_parquet_is_read_by_the_names_of_its_columns(write_parquet):
         last_modified_date=[NOON, None, None],
     )
     first, second = read_listings([file])
-    assert (first.key, first.size, first.modified) == (b"a%20b", 1, NOON)
-    assert (second.key, second.modified) == (b"b", None)
+    assert (first.path, first.size, first.mtime) == ("a%20b", 1, NOON)
+    assert (second.path, second.mtime) == ("b", None)
 
 
 def test_several_files_follow_each_other(write):
     one, other = write(line("a"), name="1"), write(line("b"), name="2")
     assert keys(one, other) == ["a", "b"]
-    with pytest.raises(UnsortedKeysError, match=r"1:1: path 'a' comes after 'b'"):
+    with pytest.raises(UnsortedKeysError, match=r"1, row 1: path 'a' comes after 'b'"):
         keys(other, one)
     assert keys(other, one, sort=True) == ["a", "b"]
 
@@ -93,7 +93,7 @@ def test_several_files_follow_each_other(write):
 def test_an_unsorted_listing_names_the_line_and_can_be_sorted(write):
     file = write(line("a"), line("c"), line("b"))
     with pytest.raises(
-        UnsortedKeysError, match=r"listing\.csv:3: path 'b' comes after 'c'.*--sort"
+        UnsortedKeysError, match=r"listing\.csv, row 3: path 'b' comes after 'c'.*--sort"
     ):
         keys(file)
     assert keys(file, sort=True) == ["a", "b", "c"]
@@ -102,30 +102,35 @@ def test_an_unsorted_listing_names_the_line_and_can_be_sorted(write):
 @pytest.mark.parametrize("sort", [False, True])
 def test_a_path_that_is_listed_twice_is_refused(write, sort):
     file = write(line("a"), line("b"), line("b"))
-    with pytest.raises(InvalidInputError, match=r"listing\.csv:3: path 'b' is listed twice"):
+    with pytest.raises(InvalidInputError, match=r"listing\.csv, row 3: path 'b' is listed twice"):
         keys(file, sort=sort)
+
+
+def test_folder_markers_are_left_out(write):
+    assert keys(write(line("a/"), line("a/b"))) == ["a/b"]
 
 
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ((line(""),), r"listing\.csv:1: path of 0 bytes"),
-        ((line("a"), line("b//c")), r"listing\.csv:2: path 'b//c'"),
-        ((line("a"), line("b/")), r"listing\.csv:2: path 'b/'"),
-        ((line("a"), line("x" * 1025)), r"listing\.csv:2: path of 1025 bytes"),
-        ((line("a"), line("%ff")), r"listing\.csv:2: path '%ff' is not UTF-8"),
-        ((line("a"), line("%00")), r"listing\.csv:2: path .* NUL"),
-        ((line("a", size="big"),), r"listing\.csv:1: size 'big': give a number of bytes"),
-        ((line("a", size="-1"),), r"listing\.csv:1: size '-1'"),
-        ((line("a", size="1_0"),), r"listing\.csv:1: size '1_0'"),
-        ((line("a", modified="noon"),), r"listing\.csv:1: time 'noon': give it in ISO 8601"),
-        ((line("a"), '"bucket","b"'), r"listing\.csv:2: 2 columns, and 5 are expected"),
-        ((line("a"), '"bucket"x,"b"'), r"listing\.csv:2: not CSV"),
-        ((line("a"), b"bucket,\xe9,1,,\n"), r"listing\.csv:2: byte 0xe9 at 7 is not UTF-8"),
-        ((line("a"), b"bucket,\0,1,,\n"), r"listing\.csv:2: a NUL character"),
-        (("a,b".encode("utf-16"),), r"listing\.csv:1: byte 0xff at 0 is not UTF-8"),
-        (("Key,ETag", "a,b"), r"listing\.csv:1: no column Size in key, etag"),
-        (("Key,Size,key", "a,1,a"), r"listing\.csv:1: several columns key"),
+        ((line(""),), r"listing\.csv, row 1: the address, or bucket and key, is missing"),
+        ((line("a"), line("b//c")), r"listing\.csv, row 2: path 'b//c'"),
+        ((line("a"), line("x" * 1025)), r"listing\.csv, row 2: path of 1025 bytes"),
+        ((line("a"), line("%ff")), r"listing\.csv, row 2: path .* UTF-8"),
+        ((line("a"), line("%00")), r"listing\.csv, row 2: path .* NUL"),
+        (
+            (line("a", size="big"),),
+            r"listing\.csv, row 1: size 'big': give a whole number of bytes",
+        ),
+        ((line("a", size="-1"),), r"listing\.csv, row 1: size=-1"),
+        ((line("a", size="1_0"),), r"listing\.csv, row 1: size '1_0'"),
+        ((line("a", modified="noon"),), r"listing\.csv, row 1: time 'noon': give ISO 8601"),
+        ((line("a"), '"bucket","b"'), r"listing\.csv, row 2: 2 values for 5 columns"),
+        ((line("a"), '"bucket"x,"b"'), r"listing\.csv, row 2: "),
+        ((line("a"), b"bucket,\xe9,1,,\n"), r"listing\.csv, row 2: path .* UTF-8"),
+        ((line("a"), b"bucket,\0,1,,\n"), r"listing\.csv, row 2: path .* NUL"),
+        (("Key,ETag", "a,b"), r"listing\.csv has the columns key, etag, and needs key and size"),
+        (("Key,Size,key", "a,1,a"), r"listing\.csv has more than one column 'key'"),
     ],
 )
 def test_a_wrong_line_is_named(write, lines, says):
@@ -134,37 +139,43 @@ def test_a_wrong_line_is_named(write, lines, says):
 
 
 def test_columns_without_a_key_are_refused(write):
-    with pytest.raises(InvalidInputError, match="no column Key and no column Size in bucket"):
-        keys(write(line("a")), columns="Bucket")
+    with pytest.raises(InvalidInputError, match="columns bucket, and needs key and size"):
+        keys(write("a", "b"), columns="Bucket")
 
 
 def test_a_damaged_gzip_file_is_refused(write):
     file = write(*(line(f"{at:06}") for at in range(5_000)), name="a.gz")
     file.write_bytes(file.read_bytes()[:-900])
-    with pytest.raises(InvalidInputError, match=r"a\.gz: damaged after line \d+"):
+    with pytest.raises(InvalidInputError, match=r"a\.gz ends or breaks off after row \d+"):
         keys(file)
 
 
 def test_a_damaged_parquet_file_is_refused(write):
     file = write(b"PAR1", b"no footer", name="a.parquet")
-    with pytest.raises(InvalidInputError, match=r"a\.parquet cannot be read as Parquet"):
+    with pytest.raises(InvalidInputError, match=r"a\.parquet is not a whole Parquet file"):
         keys(file)
 
 
 def test_parquet_without_a_key_is_refused(write_parquet):
-    with pytest.raises(InvalidInputError, match=r"listing\.parquet: no column Key in path, size"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"listing\.parquet has the columns path, size, and needs key and size",
+    ):
         keys(write_parquet(path=["a"], size=[1]))
 
 
 def test_a_wrong_row_of_parquet_is_named(write_parquet):
-    with pytest.raises(InvalidInputError, match=r"listing\.parquet, row 2: path of 0 bytes"):
+    with pytest.raises(
+        InvalidInputError,
+        match=r"listing\.parquet, row 2: the address, or bucket and key, is missing",
+    ):
         keys(write_parquet(key=["a", None], size=[1, 1]))
 
 
 def test_parquet_without_pyarrow_names_the_package(write_parquet, monkeypatch):
     file = write_parquet(key=["a"], size=[1])
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(MissingDependencyError, match="pip install pyarrow"):
+    with pytest.raises(MissingDependencyError, match="is read with pyarrow"):
         keys(file)
 
 

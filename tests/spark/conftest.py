@@ -7,6 +7,6 @@ import pytest
 def looks(monkeypatch):
     """The sessions whose workers would be checked: this replaces the check, as there are none."""
     found: list[object] = []
-    check = "graveler.spark.building.check_job"
+    check = "graveler.spark.tasks.commits.check_job"
     monkeypatch.setattr(check, lambda session, *_sent: found.append(session))
     return found

@@ -12,7 +12,7 @@ from graveler.committed.metarange import read
 from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError
 from graveler.repository.imports.tasks import Fault
-from graveler.spark.collection import AddressReader, AddressTask
+from graveler.spark.tasks.collection import AddressReader, AddressTask
 from tests.harness.gc_lakes import NOW, check_sound
 
 WINDOW = timedelta(days=1)

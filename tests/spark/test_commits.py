@@ -19,7 +19,8 @@ from graveler.errors import (
     NoChangesError,
 )
 from graveler.model import Entry
-from graveler.spark.commits import CommitTask, TaskCommitter, commit
+from graveler.spark.tasks.commits import CommitTask, TaskCommitter
+from graveler.spark.tasks.commits import commit as commit_staged
 from graveler.testing import World
 from graveler.testing.world import link_unseen
 from graveler.values import Replacement
@@ -32,6 +33,11 @@ POLICIES = [
     Splitting(DIRECTORY, max_bytes=600, raggedness=4, hard=3, hard_directories=2),
 ]
 TREES = st.dictionaries(st.text("ab/", min_size=1, max_size=6), st.integers(0, 9), max_size=40)
+
+
+def commit(repo: Any, spark: Any, branch: Any, message: str, **given: Any) -> Any:
+    """Commit the staged writes of a branch."""
+    return commit_staged(repo.branch(branch), message, spark=spark, **given)
 
 
 def session(**given: Any) -> Any:
@@ -154,7 +160,7 @@ def test_few_bytes_are_committed_by_this_process(repo, monkeypatch):
     write(repo.branch("main"))
     commit(repo, tasks, "main", "small")
     assert tasks.count == 0
-    monkeypatch.setattr("graveler.spark.commits._LARGE", 1)
+    monkeypatch.setattr("graveler.spark.tasks.commits._LARGE", 1)
     repo.branch("main").put("large", b"1")
     commit(repo, tasks, "main", "large")
     assert tasks.count > 0
@@ -180,7 +186,7 @@ def test_workers_are_looked_at_before_tasks_run(repo, looks, monkeypatch):
     def refuse(*_):
         raise MissingDependencyError("a worker lacks graveler")
 
-    monkeypatch.setattr("graveler.spark.building.check_job", refuse)
+    monkeypatch.setattr("graveler.spark.tasks.commits.check_job", refuse)
     main.put("more", b"1")
     tasks, head = session(), main.head
     with pytest.raises(MissingDependencyError):

@@ -9,8 +9,8 @@ import graveler
 from graveler.committed.metarange import read
 from graveler.committed.splitting import Splitting
 from graveler.model import Entry
-from graveler.spark.options import Request
-from graveler.spark.trees import TreeReader
+from graveler.spark.metadata.options import Request
+from graveler.spark.metadata.trees import TreeReader
 from graveler.testing.world import link_unseen
 
 PREFIXES = ("", "t1/", "t1/d3/1", "t2/d6/99", "none/")

@@ -2,7 +2,6 @@
 
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,9 +13,8 @@ from graveler.reads.downloads import MOST_FAULTS
 from graveler.reads.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
 from graveler.repository.imports.tasks import Fault
-from graveler.spark.checks import ObjectTask, RangeTask
-from graveler.spark.exports import CopyTask
-from graveler.spark.tables import Tables
+from graveler.spark.tasks.checks import ObjectTask, RangeTask
+from graveler.spark.tasks.exports import CopyTask, export
 
 FIELDS = ("path", "address", "size", "checksum", "version")
 
@@ -186,12 +184,11 @@ def test_changes_are_not_exported_to_what_was_never_there(repo, place):
 
 
 def test_a_folder_with_nothing_in_it_is_not_exported(repo, place):
-    spark: Any = None
     repo.branch("main").put("a/b", b"1")
     repo.branch("main").commit("a/b")
     for prefix in ("nope", "a/b"):
         with pytest.raises(ObjectNotFoundError, match=f"nothing below '{prefix}/'"):
-            Tables(repo, spark).export("main", place, prefix=prefix)
+            export(repo, "main", place, prefix=prefix)
     assert not place.exists()
 
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.reads.formats import check_format
-from graveler.reads.partitions import table_entries
-from graveler.spark.writer import write
+from graveler.frames.spark.writer import write
+from graveler.reads.partitions import check_format, table_entries
 
 
 @pytest.mark.parametrize(

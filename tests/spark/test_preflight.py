@@ -1,6 +1,6 @@
 """The errors that name what a worker lacks."""
 
-from graveler.spark.preflight import lacking
+from graveler.spark.tasks.preflight import lacking
 
 HERE = {
     "python": "3.11.7",

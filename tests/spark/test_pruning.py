@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from graveler.errors import InvalidInputError
+from graveler.frames.spark.pruning import in_partitions_of, prune
 from graveler.model import Entry
 from graveler.reads.schemas import PARTITIONS
-from graveler.spark.pruning import in_partitions_of, prune
 
 
 def table(*folders):

@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.spark.s3a import bundled_hadoop, s3a_settings
+from graveler.frames.spark.s3a import bundled_hadoop, s3a_settings
 
 BUCKET = "spark.hadoop.fs.s3a.bucket.lake."
 SIMPLE = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"

@@ -29,7 +29,7 @@ import os, signal, sys
 from pathlib import Path
 from types import SimpleNamespace as Made
 import graveler
-from graveler.runs.publishing import RunCandidacy
+from graveler.runs.publication import RunCandidacy
 from graveler.runs.run import Run
 from graveler.spark.tables import Tables
 

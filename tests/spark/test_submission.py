@@ -7,7 +7,7 @@ import pytest
 
 from graveler import attach, init
 from graveler.errors import InvalidInputError
-from graveler.spark.submission import submit_settings, submitted_step
+from graveler.frames.spark.session import submit_settings, submitted_step
 
 REDACTED = re.compile("(?i)secret|password|token|access[.]?key|access[.]?id")
 """Spark's own pattern of settings whose values it hides."""

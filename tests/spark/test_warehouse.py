@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def test_no_other_user_knows_the_name_of_the_warehouse(monkeypatch):
-    module = import_module("graveler.spark.session")
+    module = import_module("graveler.frames.spark.session")
     monkeypatch.setattr(module, "_active", lambda: None)
     monkeypatch.setattr(module, "_prepare", lambda _: None)
     monkeypatch.setattr(module, "_build", lambda _, settings: settings)

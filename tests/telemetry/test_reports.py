@@ -7,8 +7,8 @@ from graveler.base import telemetry
 from graveler.base.clock import RandomIds, SystemClock
 from graveler.base.retries import Retrier, retry
 from graveler.committed import metarange
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.errors import (
     BackendUnavailableError,
     GateFailedError,

@@ -2,54 +2,37 @@
 
 from typing import Annotated
 
-import typer
-
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
 from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 
-_Recursive = Annotated[
-    bool, typer.Option("--recursive", "-r", help="Include everything below a folder.")
-]
+_Recursive = Annotated[bool, "(-r): Include everything below a folder."]
 _Target = Annotated[
     str,
-    typer.Argument(
-        metavar="[BRANCH][:PATH]",
-        help="The destination; a file keeps its name below PATH if that is empty or ends with '/'.",
-    ),
+    "([BRANCH][:PATH]): The destination; a file keeps its name below PATH if that is "
+    "empty or ends with '/'.",
 ]
 _FILES = {True: "files", False: "file"}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this group."""
-    for name, body in (("cp", _cp), ("mv", _mv), ("import", _import)):
-        verb(app, name)(body)
-
-
+@verb("cp")
 def _cp(
     session: Session,
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="REF:PATH",
-            help="The source. A branch includes its staged files; any other ref, as in main@:PATH, "
-            "has only committed files.",
-        ),
-    ],
+    source: str,
     target: _Target,
     *,
     recursive: _Recursive = False,
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="Remove files that the source lacks from the target folder."
-        ),
-    ] = False,
+    replace: bool = False,
 ) -> None:
-    """Copy files to a branch, or within one; no byte is copied. A commit makes it permanent."""
+    """Copy files to a branch, or within one; no byte is copied. A commit makes it permanent.
+
+    Args:
+        source (REF:PATH): The source. A branch includes its staged files; any other ref, as in
+            main@:PATH, has only committed files.
+        replace: Remove files that the source lacks from the target folder.
+    """
     origin, goal = Address.parse(source), _goal(target)
     path, to = _paths(origin.path, goal.path, recursive=recursive)
     branch = session.branch(goal.ref)
@@ -57,19 +40,16 @@ def _cp(
     count = branch.copy(view, path, to, replace=replace)
     if path != origin.path and view.exists(origin.path):  # it is a file, too
         count += branch.copy(view, origin.path, to.rstrip("/"))
-    shape = {"branch": branch.name, "path": path, "to": to, "count": count}
-    done = f"copied {count} {_FILES[count != 1]} to {to or '/'} on {branch.name}"
-    session.out.show(shape, done)
+    _show(session, "copied", branch.name, path, to, count)
 
 
-def _mv(
-    session: Session,
-    source: Annotated[str, typer.Argument(metavar="BRANCH:PATH", help="The source.")],
-    target: _Target,
-    *,
-    recursive: _Recursive = False,
-) -> None:
-    """Move files within a branch; no byte is copied. A commit makes it permanent."""
+@verb("mv")
+def _mv(session: Session, source: str, target: _Target, *, recursive: _Recursive = False) -> None:
+    """Move files within a branch; no byte is copied. A commit makes it permanent.
+
+    Args:
+        source (BRANCH:PATH): The source.
+    """
     origin, goal = Address.parse(source), _goal(target)
     if goal.ref not in {"", origin.ref}:
         raise UsageError(
@@ -83,52 +63,39 @@ def _mv(
     count = branch.move(path, to)
     if path != origin.path and branch.exists(origin.path):  # it is a file, too
         count += branch.move(origin.path, to.rstrip("/"))
-    shape = {"branch": branch.name, "path": path, "to": to, "count": count}
-    done = f"moved {count} {_FILES[count != 1]} to {to or '/'} on {branch.name}"
-    session.out.show(shape, done)
+    _show(session, "moved", branch.name, path, to, count)
 
 
+def _show(session: Session, done: str, branch: str, path: str, to: str, count: int) -> None:
+    line = f"{done} {count} {_FILES[count != 1]} to {to or '/'} on {branch}"
+    session.out.show({"branch": branch, "path": path, "to": to, "count": count}, line)
+
+
+@verb("import")
 def _import(
     session: Session,
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="A folder, s3://bucket/prefix/, a manifest.json of an inventory of S3, or a CSV, "
-            "Parquet or ORC file with a row for each file."
-        ),
-    ],
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="[BRANCH[:FOLDER]]", help="The destination; else the default branch."
-        ),
-    ] = "",
+    source: str,
+    target: str = "",
     *,
-    below: Annotated[
-        str,
-        typer.Option(
-            metavar="PLACE",
-            help="For an inventory: only files below this place; their paths begin after it.",
-        ),
-    ] = "",
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Leave out files whose paths in the source match, as in '**/_temporary/**'; may "
-            "come several times.",
-        ),
-    ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Remove files that the source lacks from the folder.")
-    ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Look up every file of an inventory in its store.")
-    ] = False,
+    below: str = "",
+    exclude: list[str] | None = None,
+    replace: bool = False,
+    verify: bool = False,
 ) -> None:
     """Import files of a store unchanged; no byte is copied. A commit makes it permanent.
 
     The files must be below places that the repository declares: `graveler links allow PLACE`.
+
+    Args:
+        source: A folder, s3://bucket/prefix/, a manifest.json of an inventory of S3, or a CSV,
+            Parquet or ORC file with a row for each file.
+        target ([BRANCH[:FOLDER]]): The destination; else the default branch.
+        below (PLACE): For an inventory: only files below this place; their paths begin after
+            it.
+        exclude (PATTERN): Leave out files whose paths in the source match, as in
+            '**/_temporary/**'; may come several times.
+        replace: Remove files that the source lacks from the folder.
+        verify: Look up every file of an inventory in its store.
     """
     goal = Address.parse(target)
     branch, folder = session.branch(goal.ref), _folder(goal.path)

@@ -3,9 +3,7 @@
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Annotated, Any
 
 from graveler.base.arguments import expand_home
 from graveler.cli.session import Session
@@ -13,30 +11,26 @@ from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
 from graveler.errors import AlreadyExistsError, InvalidInputError
 
-if TYPE_CHECKING:
-    pass
-
-
 _LAKE = "lake"
 _REPORT = "report.html"
 _MADE_BY_DEMO = (_LAKE, "landing", _REPORT)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this group."""
-    verb(app, "demo")(_demo)
-
-
+@verb("demo")
 def _demo(
     session: Session,
-    folder: Annotated[str, typer.Argument(help="The folder of the new lake.")] = "demo-lake",
+    folder: str = "demo-lake",
     *,
-    hours: Annotated[int, typer.Option(min=1, help="Number of hours of flights.")] = 24,
-    fresh: Annotated[
-        bool, typer.Option("--fresh/--keep", help="Remove the files of an earlier demo.")
-    ] = False,
+    hours: Annotated[int, {"min": 1}] = 24,
+    fresh: bool = False,
 ) -> None:
-    """Publish hours of real flights through Spark, branches and gates; one hour is damaged."""
+    """Publish hours of real flights through Spark, branches and gates; one hour is damaged.
+
+    Args:
+        folder: The folder of the new lake.
+        hours: Number of hours of flights.
+        fresh (--fresh/--keep): Remove the files of an earlier demo.
+    """
     place = expand_home(folder).absolute()
     _clear(place, fresh=fresh)
     import graveler
@@ -44,11 +38,11 @@ def _demo(
     from graveler.demo.report import summarize, write_report
 
     with session.progress("demo") as bar:
-        progress = bar if bar is not None or session.as_json else _write_step
+        progress = bar if bar is not None or session.out.as_json else _write_step
         result = run_demo(place, hours=hours, progress=progress)
     with graveler.open(result.lake) as lake:
         report = write_report(lake.repository(result.repository), result, place / _REPORT)
-    if session.as_json:
+    if session.out.as_json:
         session.out.show(_shape(result, report))
     else:
         summarize(result, report, shown_as=folder)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,48 +15,36 @@ from graveler.config import environment
 from graveler.errors import KVOutdatedError
 
 if TYPE_CHECKING:
-    from graveler.fsck.report import FsckReport, Problem
+    from graveler.fsck.check import FsckReport, Problem
     from graveler.lake import Repository
 
 
 _SHOWN = 5
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this group."""
-    verb(app, "fsck")(_fsck)
-
-
+@verb("fsck")
 def _fsck(
     session: Session,
     *,
-    checksums: Annotated[
-        bool, typer.Option("--checksums", help="Read every object and compare its checksum.")
-    ] = False,
-    no_objects: Annotated[bool, typer.Option("--no-objects", help="Check metadata only.")] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="With --checksums: continue where the last check stopped."),
-    ] = False,
-    rate: Annotated[
-        str,
-        typer.Option(metavar="RATE", help="With --checksums: limit the reading rate, as 50MB/s."),
-    ] = "",
-    expire_missing: Annotated[
-        bool,
-        typer.Option(
-            "--expire-missing",
-            help="First record commits whose trees are incomplete as expired, or whole again.",
-        ),
-    ] = False,
-    missing: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="With --expire-missing: accept N; else 5 % and no head."),
-    ] = None,
+    checksums: bool = False,
+    no_objects: bool = False,
+    resume: bool = False,
+    rate: str = "",
+    expire_missing: bool = False,
+    missing: int | None = None,
 ) -> None:
     """Find missing and damaged objects; exit with 1 if there are any.
 
     It checks all repositories of the lake, or the one of --repo. Nothing is repaired.
+
+    Args:
+        checksums: Read every object and compare its checksum.
+        no_objects: Check metadata only.
+        resume: With --checksums: continue where the last check stopped.
+        rate (RATE): With --checksums: limit the reading rate, as 50MB/s.
+        expire_missing: First record commits whose trees are incomplete as expired, or whole
+            again.
+        missing (N): With --expire-missing: accept N; else 5 % and no head.
     """
     if checksums and no_objects:
         raise UsageError("--checksums and --no-objects: give one of them")
@@ -76,8 +64,7 @@ def _fsck(
                 resume=resume,
             )
         shapes.append({"repository": repository.name, **asdict(report)})
-        if not session.as_json:
-            _show_report(session.out, repository.name, report)
+        _show_report(session.out, repository.name, report)
     sound = not outdated and not any(shape["problems"] for shape in shapes)
     session.out.show({"sound": sound, "outdated": outdated, "repositories": shapes})
     if not sound:
@@ -96,8 +83,7 @@ def _outdated(session: Session) -> list[str]:
             check()
         except KVOutdatedError as error:
             messages.append(str(error))
-            if not session.as_json:
-                session.out.line(session.out.style(f"outdated: {error!s}", "red"))
+            session.out.tell(session.out.style(f"outdated: {error!s}", "red"))
     return messages
 
 
@@ -109,16 +95,9 @@ def _repositories(session: Session) -> "list[Repository]":
 
 def _show_report(out: Output, name: str, report: "FsckReport") -> None:
     for problem in report.problems:
-        for line in _lines(out, problem):
-            out.line(line)
-    counts: dict[str, Any] = {
-        "refs": report.refs,
-        "commits": report.commits,
-        "metaranges": report.metaranges,
-        "ranges": report.ranges,
-        "objects": report.objects,
-    }
-    looked = ", ".join(f"{number} {what}" for what, number in counts.items())
+        out.tell(*_lines(out, problem))
+    counted = ("refs", "commits", "metaranges", "ranges", "objects")
+    looked = ", ".join(f"{getattr(report, what)} {what}" for what in counted)
     looked += f", {report.expired} expired" if report.expired else ""
     read = f" ({size_text(report.hashed)} read)" if report.hashed else ""
     read += f", {report.resumed} of them found sound before" if report.resumed else ""
@@ -128,7 +107,7 @@ def _show_report(out: Output, name: str, report: "FsckReport") -> None:
         if report.sound
         else out.style(f"{count} {'problem' if count == 1 else 'problems'}", "red")
     )
-    out.line(f"{name}: {verdict}; {looked}{read}")
+    out.tell(f"{name}: {verdict}; {looked}{read}")
 
 
 def _lines(out: Output, problem: "Problem") -> Iterator[str]:

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from graveler.cli.arguments import duration_text, read_duration, split_pair
-from graveler.cli.failure import UsageError
+from graveler.cli.failure import UsageError, fact_rows
+from graveler.cli.output import field_lines
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.errors import NotFoundError, RunNotFoundError
@@ -18,31 +17,30 @@ if TYPE_CHECKING:
     from graveler.runs.record import RunRecord
 
 
-_gates = typer.Typer(help="Gates: verdicts and required gates.", no_args_is_help=True)
-
-_Pattern = Annotated[str, typer.Argument(help="Branches, as main or release-*.")]
+_Pattern = Annotated[str, "Branches, as main or release-*."]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this group."""
-    app.add_typer(_gates, name="gates")
+@verb("gates show")
+def _show(session: Session, what: str) -> None:
+    """Show the verdicts of a run or a commit.
 
-
-@verb(_gates, "show")
-def _show(
-    session: Session,
-    what: Annotated[str, typer.Argument(help="A run, or a ref expression that names a commit.")],
-) -> None:
-    """Show the verdicts of a run or a commit."""
+    Args:
+        what: A run, or a ref expression that names a commit.
+    """
     judgement = _judgement(session, what)
-    lines = [
-        f"commit    {judgement.commit}",
-        f"judged    {judgement.at[:19].replace('T', ' ')}, to {judgement.action} into {judgement.into}",
-        *([f"run       {judgement.run}, attempt {judgement.attempt}"] if judgement.run else []),
+    fields = [
+        ("commit", judgement.commit),
+        ("judged", f"{_moment(judgement)}, to {judgement.action} into {judgement.into}"),
     ]
+    if judgement.run:
+        fields.append(("run", f"{judgement.run}, attempt {judgement.attempt}"))
     for verdict in judgement.verdicts:
-        lines += _lines(session, verdict, reused=verdict.gate in judgement.reused)
-    session.out.show(_shape(judgement), *lines)
+        fields += _fields(session, verdict, reused=verdict.gate in judgement.reused)
+    session.out.show(_shape(judgement), *field_lines(fields, 8))
+
+
+def _moment(judgement: "Judgement") -> str:
+    return judgement.at[:19].replace("T", " ")
 
 
 def _judgement(session: Session, what: str) -> "Judgement":
@@ -82,7 +80,7 @@ def _last_judged(record: "RunRecord") -> str:
     )[1]
 
 
-def _lines(session: Session, verdict: "Verdict", *, reused: bool) -> list[str]:
+def _fields(session: Session, verdict: "Verdict", *, reused: bool) -> Iterator[tuple[str, str]]:
     out = session.out
     if verdict.passed:
         word = out.style("passed", "green")
@@ -90,34 +88,25 @@ def _lines(session: Session, verdict: "Verdict", *, reused: bool) -> list[str]:
         outcome = "died" if verdict.died else "refused" if verdict.refuses else "warns"
         word = out.style(outcome, "red" if verdict.refuses else "yellow")
     again = ", judged before" if reused else ""
-    lines = [f"gate      {verdict.gate}: {word} in {verdict.seconds:.3f} s{again}"]
+    yield "gate", f"{verdict.gate}: {word} in {verdict.seconds:.3f} s{again}"
     if verdict.reason:
-        lines.append(f"          {verdict.reason}")
-    facts = ", ".join(
-        f"{name} {value}" for name, value in verdict.facts.items() if not isinstance(value, Mapping)
-    )
-    if facts:
-        lines.append(f"          {facts}")
-    lines += [f"          {row}" for row in fact_rows(verdict)]
-    return lines
+        yield "", verdict.reason
+    facts = verdict.facts.items()
+    if plain := [f"{name} {value}" for name, value in facts if not isinstance(value, Mapping)]:
+        yield "", ", ".join(plain)
+    yield from (("", row) for row in fact_rows(verdict))
 
 
-def fact_rows(verdict: "Verdict") -> Iterator[str]:
-    """Yield the facts that are mappings: the name of each, then its rows."""
-    for fact, rows in verdict.facts.items():
-        if isinstance(rows, Mapping):
-            yield f"{fact}:"
-            yield from (f"  {f'{name}: {value}'}" for name, value in rows.items())
-
-
-@verb(_gates, "list")
+@verb("gates list")
 def _list(
-    session: Session,
-    *,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="List at most N.")] = 20,
-    refused: Annotated[bool, typer.Option("--refused", help="List refusals only.")] = False,
+    session: Session, *, limit: Annotated[int, {"min": 1}] = 20, refused: bool = False
 ) -> None:
-    """List judgements, the latest first."""
+    """List judgements, the latest first.
+
+    Args:
+        limit (-n): List at most N.
+        refused: List refusals only.
+    """
     out = session.out
     left = limit
     for judgement in session.repository.gates.judgements():
@@ -132,40 +121,35 @@ def _list(
         run = f"  {judgement.run}" if judgement.run else ""
         out.show(
             _shape(judgement),
-            f"{out.style(judgement.commit[:12], 'yellow')}  {judgement.at[:19].replace('T', ' ')}  "
+            f"{out.style(judgement.commit[:12], 'yellow')}  {_moment(judgement)}  "
             f"{out.style(f'{word:7}', 'red' if judgement.refused else 'green')}  "
             f"{judgement.action} into {judgement.into}{run}: {names}",
         )
 
 
-@verb(_gates, "require")
+@verb("gates require")
 def _require(
     session: Session,
-    pattern: Annotated[
-        str,
-        typer.Argument(help="Branches, as main or release-*; without it, list the required gates."),
-    ] = "",
-    check: Annotated[
-        str, typer.Argument(help="A built-in check, or package.module:name of your own.")
-    ] = "",
+    pattern: str = "",
+    check: str = "",
     *,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="NAME=VALUE",
-            help="A parameter of the gate, as JSON or text; repeat for more.",
-        ),
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the gate; else the default name.")] = "",
-    severity: Annotated[
-        str, typer.Option(metavar="LEVEL", help="error refuses; warn only reports.")
-    ] = "",
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="Time limit, as 30s or 5m.")] = "",
+    parameter: list[str] | None = None,
+    name: str = "",
+    severity: str = "",
+    timeout: str = "",
 ) -> None:
     """Add a required gate to branches, or list the required gates.
 
     Every operation that moves such a branch runs the gate.
+
+    Args:
+        pattern: Branches, as main or release-*; without it, list the required gates.
+        check: A built-in check, or package.module:name of your own.
+        parameter (--with NAME=VALUE): A parameter of the gate, as JSON or text; repeat for
+            more.
+        name: Name of the gate; else the default name.
+        severity (LEVEL): error refuses; warn only reports.
+        timeout (TIME): Time limit, as 30s or 5m.
     """
     gates = session.repository.gates
     if not pattern:
@@ -187,7 +171,7 @@ def _require(
     _show_required(session, pattern, gates.settings()[pattern])
 
 
-@verb(_gates, "drop")
+@verb("gates drop")
 def _drop(session: Session, pattern: _Pattern) -> None:
     """Remove all required gates of a pattern."""
     gates = session.repository.gates

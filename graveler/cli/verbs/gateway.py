@@ -9,8 +9,6 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from graveler.cli.failure import UsageError
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
@@ -24,44 +22,33 @@ _LOOK_SECONDS = 0.2
 _GRACE_SECONDS = 8.0
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    verb(app, "gateway")(_gateway)
-
-
+@verb("gateway")
 def _gateway(
     session: Session,
-    place: Annotated[str, typer.Argument(metavar="LAKE", help="As --lake.")] = "",
+    place: str = "",
     *,
-    host: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS", help="Address to listen at; 0.0.0.0 for other machines."),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 for a free one.")
-    ] = 9870,
-    token: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT",
-            help=f"The token that clients send. Prefer {_VARIABLE} or a file: other users of the "
-            "machine see the arguments of a program. By default a new token is made and printed.",
-        ),
-    ] = "",
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with the token.", exists=True, dir_okay=False),
-    ] = None,
-    commit_on_success: Annotated[
-        bool,
-        typer.Option("--commit-on-success", help="Commit a job's files when it marks its success."),
-    ] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all writes.")] = False,
+    host: str = "127.0.0.1",
+    port: Annotated[int, {"min": 0, "max": 65535}] = 9870,
+    token: str = "",
+    token_file: Annotated[Path | None, {"exists": True, "dir_okay": False}] = None,
+    commit_on_success: bool = False,
+    read_only: bool = False,
 ) -> None:
     """Serve the lake to Spark and other Hadoop clients, as webhdfs://HOST:PORT/REPO/REF/PATH.
 
     It runs until Ctrl-C or SIGTERM. The first one lets active requests end for 8 seconds; a second
     one ends it at once.
+
+    Args:
+        place (LAKE): As --lake.
+        host (ADDRESS): Address to listen at; 0.0.0.0 for other machines.
+        port (N): Port; 0 for a free one.
+        token (TEXT): The token that clients send. Prefer GRAVELER_GATEWAY_TOKEN or a file: other
+            users of the machine see the arguments of a program. By default a new token is made and
+            printed.
+        token_file (FILE): A file with the token.
+        commit_on_success: Commit a job's files when it marks its success.
+        read_only: Refuse all writes.
     """
     from graveler.server import Server
 

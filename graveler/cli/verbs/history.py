@@ -1,56 +1,57 @@
-"""``graveler commit``, ``log`` and ``show``: history."""
+"""``graveler commit``, ``log``, ``show``, ``diff``, and what joins or undoes commits."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from heapq import merge
 from typing import Annotated
 
 import typer
 
-from graveler.cli.arguments import Address, LimitOption, MetaOption, read_pairs
-from graveler.cli.failure import UsageError
-from graveler.cli.output import Output
+from graveler.base.names import path_key
+from graveler.cli.arguments import (
+    Address,
+    LimitOption,
+    MetaOption,
+    StrategyOption,
+    read_pairs,
+    read_strategy,
+)
+from graveler.cli.failure import CONFLICT, GATE, UsageError, conflict_line, verdict_line
+from graveler.cli.output import Output, field_lines, size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
-from graveler.cli.verbs.changes import change_line
+from graveler.committed.diff import same_content
 from graveler.errors import ExpiredError
-from graveler.model import Change, Commit
-from graveler.reads.changes import range_reuse
+from graveler.lake import Branch, MergePreview, Repository
+from graveler.model import Change, ChangeKind, Commit
+from graveler.reads.changes import change_of, range_reuse
+from graveler.reads.view import find_value
+from graveler.repository.merges import MergeTerms
 
-_Ref = Annotated[
-    str, typer.Argument(help="Branch, tag, commit or main~2; else the default branch.")
-]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this group."""
-    for name, body in (("commit", _commit), ("log", _log), ("show", _show)):
-        verb(app, name)(body)
+_Ref = Annotated[str, "Branch, tag, commit or main~2; else the default branch."]
 
 
+@verb("commit")
 def _commit(
     session: Session,
-    where: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[BRANCH[:PATH]]...",
-            help="The branch; else the default branch. With paths, folders (which end with '/') or "
-            "patterns, as in main:tables/ :*.json, only staged files there.",
-        ),
-    ] = None,
+    where: list[str] | None = None,
     *,
-    message: Annotated[str, typer.Option("--message", "-m", help="The commit message.")],
+    message: str,
     meta: MetaOption = None,
-    committer: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The committer; else GRAVELER_COMMITTER, else your login."
-        ),
-    ] = "",
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Commit even if nothing is staged.")
-    ] = False,
+    committer: str = "",
+    allow_empty: bool = False,
 ) -> None:
-    """Commit the staged writes of a branch."""
+    """Commit the staged writes of a branch.
+
+    Args:
+        where ([BRANCH[:PATH]]...): The branch; else the default branch. With paths, folders
+            (which end with '/') or patterns, as in main:tables/ :*.json, only staged files
+            there.
+        message (-m): The commit message.
+        committer (NAME): The committer; else GRAVELER_COMMITTER, else your login.
+        allow_empty: Commit even if nothing is staged.
+    """
     addresses = [Address.parse(text) for text in where or [""]]
     names = {address.ref for address in addresses if address.ref}
     paths = [address.path for address in addresses if address.path]
@@ -74,42 +75,33 @@ def _commit(
     session.out.show({**shape_of(made), "by_other": made.by_other}, line)
 
 
+@verb("log")
 def _log(
     session: Session,
     ref: _Ref = "",
-    path: Annotated[
-        str,
-        typer.Argument(
-            help="Only commits that changed this path, or, if it ends with '/', any path below it."
-        ),
-    ] = "",
+    path: str = "",
     *,
     limit: LimitOption = None,
-    first_parent: Annotated[
-        bool,
-        typer.Option(
-            "--first-parent", help="Follow first parents only: merges, not the commits in them."
-        ),
-    ] = False,
-    prefix: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only commits that changed paths with this prefix.")
-    ] = "",
-    meta: Annotated[
-        list[str] | None,
-        typer.Option("--meta", metavar="NAME=VALUE", help="Only commits with this pair; repeat."),
-    ] = None,
-    run: Annotated[
-        str, typer.Option(metavar="KEY", help="Only commits that this run made or published.")
-    ] = "",
-    author: Annotated[
-        str, typer.Option(metavar="NAME", help="Only commits by this committer.")
-    ] = "",
-    since: Annotated[
-        str, typer.Option(metavar="TIME", help="Only commits at this time, ISO 8601, or later.")
-    ] = "",
-    until: Annotated[str, typer.Option(metavar="TIME", help="Only commits before this time.")] = "",
+    first_parent: bool = False,
+    prefix: str = "",
+    meta: list[str] | None = None,
+    run: str = "",
+    author: str = "",
+    since: str = "",
+    until: str = "",
 ) -> None:
-    """List commits, the newest first."""
+    """List commits, the newest first.
+
+    Args:
+        path: Only commits that changed this path, or, if it ends with '/', any path below it.
+        first_parent: Follow first parents only: merges, not the commits in them.
+        prefix (TEXT): Only commits that changed paths with this prefix.
+        meta (NAME=VALUE): Only commits with this pair; repeat.
+        run (KEY): Only commits that this run made or published.
+        author (NAME): Only commits by this committer.
+        since (TIME): Only commits at this time, ISO 8601, or later.
+        until (TIME): Only commits before this time.
+    """
     if path.endswith("/") and not prefix:
         path, prefix = "", path
     repository = session.repository
@@ -150,6 +142,7 @@ def _title(commit: Commit) -> str:
     return lines[0] if lines else "(no message)"
 
 
+@verb("show")
 def _show(session: Session, ref: _Ref = "") -> None:
     """Show a commit: its changes, and the ranges it wrote or reused.
 
@@ -183,9 +176,222 @@ def _show(session: Session, ref: _Ref = "") -> None:
             "changes": shape_of(changes),
         },
         out.style(f"commit {commit.id}", "yellow"),
-        *(f"{name:9}  {value}" for name, value in fields),
+        *field_lines(fields),
         "",
         *(f"    {line}" for line in commit.message.splitlines()),
         *([""] if changes else []),
         *(change_line(out, change) for change in changes or ()),
+    )
+
+
+_SIGNS = {
+    ChangeKind.ADDED: ("+", "green"),
+    ChangeKind.CHANGED: ("~", "yellow"),
+    ChangeKind.REMOVED: ("-", "red"),
+}
+
+
+@verb("diff")
+def _diff(session: Session, left: str, right: str = "", prefix: str = "") -> None:
+    """List the differences from LEFT to RIGHT, or the changes that a commit would make.
+
+    Args:
+        left: A ref; or a branch alone, for its staged changes.
+        right: The ref to compare it with.
+        prefix: Only paths with this prefix.
+    """
+    changes: Iterable[Change]
+    if right:
+        changes = _between(session.repository, left, right, prefix)
+    else:
+        changes = session.repository.branch(left).uncommitted()
+    for change in changes:
+        if session.out.as_json:
+            session.out.show(shape_of(change))
+        else:
+            session.out.line(change_line(session.out, change))
+
+
+def _between(repository: Repository, left: str, right: str, prefix: str) -> Iterator[Change]:
+    """Yield the differences of two refs; a branch includes its staged changes."""
+    views = [repository.view(side) for side in (left, right)]
+    staged = {
+        change.path
+        for view in views
+        if isinstance(view, Branch)
+        for change in view.uncommitted()
+        if change.path.startswith(prefix)
+    }
+    committed = repository.diff(left, right, prefix=prefix)
+    found = (
+        (path_key(path), [find_value(view, path_key(path)) for view in views]) for path in staged
+    )
+    own = [change_of(key, old, new) for key, (old, new) in found if not same_content(old, new)]
+    return merge(
+        (change for change in committed if change.path not in staged),
+        sorted(own, key=_key),
+        key=_key,
+    )
+
+
+def _key(change: Change) -> bytes:
+    return path_key(change.path)
+
+
+def change_line(out: Output, change: Change) -> str:
+    """Return a change as a line: its sign, its path and the sizes."""
+    sign, color = _SIGNS[change.kind]
+    sizes = [size_text(side.size) for side in (change.before, change.after) if side is not None]
+    return f"{out.style(f'{sign} {change.path}', color)}  {' → '.join(sizes)}"
+
+
+@verb("merge")
+def _merge(
+    session: Session,
+    source: str,
+    into: str,
+    *,
+    strategy: StrategyOption = None,
+    message: str = "",
+    meta: MetaOption = None,
+    dry_run: bool = False,
+) -> None:
+    """Merge one ref into a branch; if both changed a path, nothing moves.
+
+    Args:
+        source: The branch, tag or commit to merge.
+        into: The branch that moves.
+        message (-m): Message of the merge commit.
+        dry_run: Only show what would change, what conflicts, and what gates say.
+    """
+    terms: MergeTerms = {
+        "message": message or None,
+        "metadata": read_pairs(meta),
+        "strategy": read_strategy(strategy),
+    }
+    if dry_run:
+        _show_preview(session, session.repository.preview_merge(source, into, **terms))
+        return
+    result = session.repository.merge(source, into, **terms)
+    at = result.commit.id[:12]
+    if result.already:
+        done = f"{into} already has all commits of {source}: it is at {at}"
+    else:
+        done = f"merged {source}: {into} is at {at}"
+    session.out.show({"commit": shape_of(result.commit), "already": result.already}, done)
+
+
+def _show_preview(session: Session, preview: MergePreview) -> None:
+    """Show the result that a merge would have; a conflict or a refusal ends the command as in a merge."""
+    verdicts = () if preview.conflict_count else preview.judge()
+    shape = {
+        "source": preview.source.id,
+        "dest": preview.dest.id,
+        "already": preview.already,
+        "added": preview.added,
+        "changed": preview.changed,
+        "removed": preview.removed,
+        "conflict_count": preview.conflict_count,
+        "conflicts": shape_of(preview.conflicts),
+        "verdicts": shape_of(verdicts),
+    }
+    numbers = f"{preview.added} added, {preview.changed} changed, {preview.removed} removed"
+    summary = f"{numbers}, {preview.conflict_count} in conflict; nothing was merged"
+    lines = [*map(conflict_line, preview.conflicts), *map(verdict_line, verdicts)]
+    session.out.show(shape, summary, *lines)
+    if preview.conflict_count:
+        raise typer.Exit(CONFLICT)
+    if any(verdict.refuses for verdict in verdicts):
+        raise typer.Exit(GATE)
+
+
+def _add_pick(name: str, method: str, done: str, about: str) -> None:
+    """Add a verb that applies the changes of a commit, or their inverse, to a branch."""
+
+    def body(
+        session: Session,
+        commit: str,
+        branch: str = "",
+        *,
+        parent: int | None = None,
+        strategy: StrategyOption = None,
+        message: str = "",
+        meta: MetaOption = None,
+        allow_empty: bool = False,
+    ) -> None:
+        target = branch or session.default_branch
+        made = getattr(session.repository, method)(
+            commit,
+            target,
+            parent=parent,
+            message=message or None,
+            metadata=read_pairs(meta),
+            strategy=read_strategy(strategy),
+            allow_empty=allow_empty,
+        )
+        session.out.show(shape_of(made), f"{done} {commit}: {target} is at {made.id[:12]}")
+
+    body.__doc__ = f"""{about}
+
+    Args:
+        commit: Branch, tag, commit or main~2.
+        branch: The branch; else the default branch.
+        parent (N): For a merge: the parent to compare with; 1 is the branch that was merged into.
+        message (-m): Message of the new commit.
+        allow_empty: Commit even if nothing changes.
+    """
+    verb(name)(body)
+
+
+_add_pick(
+    "revert", "revert", "reverted", "Revert the changes of a commit, by a new commit on a branch."
+)
+_add_pick(
+    "cherry-pick",
+    "cherry_pick",
+    "picked",
+    "Apply the changes of a commit again, by a new commit on a branch.",
+)
+
+
+@verb("reflog")
+def _reflog(
+    session: Session, branch: str = "", *, limit: LimitOption = None, everything: bool = False
+) -> None:
+    """List the moves of branches, the latest first.
+
+    The name at the start of a line, as in main@{2}, is a ref expression for that commit.
+
+    Args:
+        branch: A branch, which may be deleted; else all branches and tags.
+        everything (--all, -a): Include hidden branches and those of runs.
+    """
+    out = session.out
+    for line in session.repository.moves(branch or None, limit=limit, hidden=everything):
+        name = f"{line.ref}@{{{line.position}}}" if line.kind == "branch" else f"tag {line.ref}"
+        out.show(
+            shape_of(line),
+            f"{out.style(f'{_short(line.after):12}', 'yellow')}  {line.at:%Y-%m-%d %H:%M:%S}  {name}: "
+            f"{line.action} from {_short(line.before)}"
+            + (f", by {line.actor}" if line.actor else ""),
+        )
+
+
+def _short(commit: str | None) -> str:
+    return commit[:12] if commit else "(nothing)"
+
+
+@verb("undo")
+def _undo(session: Session, branch: str, *, to: Annotated[int, {"min": 1}] = 1) -> None:
+    """Undo the last move of a branch: a commit, a merge, a reset, or its deletion.
+
+    A second undo undoes the first. Staged writes stay staged.
+
+    Args:
+        branch: The branch, or one that was deleted.
+        to (N): Number of moves to undo, as reflog counts them.
+    """
+    commit = session.repository.undo(branch, to=to)
+    session.out.show(
+        {"name": branch, "commit": commit.id}, f"{branch} is at {commit.id[:12]} again"
     )

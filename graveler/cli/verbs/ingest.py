@@ -20,74 +20,47 @@ if TYPE_CHECKING:
     from graveler.ingest import Hour, Ingestion, Quarantine
 
 
-_ingest = typer.Typer(
-    help="Ingestion branches: written all the time, published hour by hour.", no_args_is_help=True
-)
 _COLORS = {"published": "green", "held": "red", "quarantined": "yellow", "committed": "yellow"}
 _SHORT = 12
 
-_Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The ingestion branch.")]
-_Into = Annotated[
-    str, typer.Option("--into", metavar="BRANCH", help="The branch to publish to. Else main.")
-]
+_Branch = Annotated[str, "(NAME): The ingestion branch."]
+_Into = Annotated[str, "(BRANCH): The branch to publish to. Else main."]
 _Gates = Annotated[
     list[str] | None,
-    typer.Option(
-        "--gate",
-        metavar="MODULE:NAME",
-        help="A gate, or the kind of a built-in one, in addition to those that the branch "
-        "requires; repeat for more.",
-    ),
+    "(MODULE:NAME): A gate, or the kind of a built-in one, in addition to those that the "
+    "branch requires; repeat for more.",
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this group."""
-    app.add_typer(_ingest, name="ingest")
-
-
-@verb(_ingest, "tick")
+@verb("ingest tick")
 def _tick(
     session: Session,
     *,
-    hour: Annotated[
-        str, typer.Option(metavar="TIME", help="As 2013-01-01T05:00Z. Else the last full hour.")
-    ] = "",
+    hour: str = "",
     branch: _Branch = "ingest",
     into: _Into = "",
     gate: _Gates = None,
-    on_refusal: Annotated[
-        str,
-        typer.Option(
-            metavar="WHAT",
-            help="After a refusal: hold publishing until it is fixed, or quarantine.",
-        ),
-    ] = "hold",
-    on_conflict: Annotated[
-        str,
-        typer.Option(
-            metavar="WHAT",
-            help="If others changed a path, too: refuse (sets it aside by --on-refusal), target (sets "
-            "it aside), or ingest (the write wins).",
-        ),
-    ] = "refuse",
+    on_refusal: str = "hold",
+    on_conflict: str = "refuse",
     meta: MetaOption = None,
 ) -> None:
-    """Commit staged writes, judge and publish them; exit with 4 if publishing is held."""
-    ingestion = session.repository.ingestion(
-        branch,
-        into=into or session.default_branch,
-        gates=load_gates(gate),
-        on_refusal=on_refusal,
-        on_conflict=on_conflict,
-    )
+    """Commit staged writes, judge and publish them; exit with 4 if publishing is held.
+
+    Args:
+        hour (TIME): As 2013-01-01T05:00Z. Else the last full hour.
+        on_refusal (WHAT): After a refusal: hold publishing until it is fixed, or quarantine.
+        on_conflict (WHAT): If others changed a path, too: refuse (sets it aside by
+            --on-refusal), target (sets it aside), or ingest (the write wins).
+    """
+    ways = {"on_refusal": on_refusal, "on_conflict": on_conflict}
+    ingestion = _ingestion(session, branch, into, gate, **ways)
     tick = ingestion.tick(hour or None, metadata=read_pairs(meta))
     session.out.show(hour_shape(tick), *_hour_lines(session, tick))
     if tick.state == "held":
         raise typer.Exit(GATE)
 
 
-@verb(_ingest, "status")
+@verb("ingest status")
 def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -> None:
     """Show staged paths, hours that wait to be published, and quarantines."""
     status = _ingestion(session, branch, into).status()
@@ -109,17 +82,17 @@ def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -
     session.out.show(shape, *lines)
 
 
-@verb(_ingest, "quarantined")
+@verb("ingest quarantined")
 def _quarantined(session: Session, *, branch: _Branch = "ingest") -> None:
     """List the quarantines by branch."""
-    for kept in _ingestion(session, branch, "").quarantined():
+    for kept in _ingestion(session, branch).quarantined():
         session.out.show(quarantine_shape(kept), *_shelf_lines(kept))
 
 
-@verb(_ingest, "release")
+@verb("ingest release")
 def _release(
     session: Session,
-    name: Annotated[str, typer.Argument(help="The branch that is in quarantine.")],
+    name: str,
     *,
     branch: _Branch = "ingest",
     into: _Into = "",
@@ -127,10 +100,12 @@ def _release(
     strategy: StrategyOption = None,
     meta: MetaOption = None,
 ) -> None:
-    """Judge a quarantine again, publish it, and delete its branch."""
-    ingestion = session.repository.ingestion(
-        branch, into=into or session.default_branch, gates=load_gates(gate)
-    )
+    """Judge a quarantine again, publish it, and delete its branch.
+
+    Args:
+        name: The branch that is in quarantine.
+    """
+    ingestion = _ingestion(session, branch, into, gate)
     pairs = read_pairs(meta) if meta else None
     release = ingestion.release(name, strategy=read_strategy(strategy), metadata=pairs)
     shape = {"name": release.name, "commit": release.commit.id, "already": release.already}
@@ -138,8 +113,11 @@ def _release(
     session.out.show(shape, f"{done}: {name} → {ingestion.into} {release.commit.id[:_SHORT]}")
 
 
-def _ingestion(session: Session, branch: str, into: str) -> "Ingestion":
-    return session.repository.ingestion(branch, into=into or session.default_branch)
+def _ingestion(
+    session: Session, branch: str, into: str = "", gate: list[str] | None = None, **ways: str
+) -> "Ingestion":
+    into = into or session.default_branch
+    return session.repository.ingestion(branch, into=into, gates=load_gates(gate), **ways)
 
 
 def _hour_lines(session: Session, hour: "Hour", *, reason: bool = True) -> list[str]:

@@ -32,40 +32,24 @@ _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 _SIGNALLED = 128
 
-RunOption = Annotated[
-    str,
-    typer.Option(metavar="RUN", help="The run: its key, or its handle. Else GRAVELER_RUN."),
-]
+RunOption = Annotated[str, "(RUN): The run: its key, or its handle. Else GRAVELER_RUN."]
 
 
 class ProgramError(UsageError):
     """The program could not be started."""
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add the verbs to the group ``graveler run``."""
-    verb(group, "open")(_open)
-    verb(group, "exec")(_exec)
-    verb(group, "publish")(_publish)
-
-
+@verb("run open")
 def _open(
-    session: Session,
-    key: Annotated[str, typer.Argument(help="Names the run by its output, as its hour.")],
-    *,
-    into: Annotated[
-        str, typer.Option(metavar="BRANCH", help="The branch that the run publishes to.")
-    ] = "",
-    meta: MetaOption = None,
-    fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh",
-            help="Start from the target's head. A step deletes files whose earlier bytes expired.",
-        ),
-    ] = False,
+    session: Session, key: str, *, into: str = "", meta: MetaOption = None, fresh: bool = False
 ) -> None:
-    """Open a run, or the next attempt of one; print its handle, the value of GRAVELER_RUN."""
+    """Open a run, or the next attempt of one; print its handle, the value of GRAVELER_RUN.
+
+    Args:
+        key: Names the run by its output, as its hour.
+        into (BRANCH): The branch that the run publishes to.
+        fresh: Start from the target's head. A step deletes files whose earlier bytes expired.
+    """
     repository = session.repository
     run = repository.runs.open(
         key,
@@ -76,17 +60,19 @@ def _open(
     session.out.line(run.handle.to_json())
 
 
+@verb("run publish")
 def _publish(
     session: Session,
     *,
     run: RunOption = "",
-    gate: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE:NAME", help="A gate to run; repeat for more."),
-    ] = None,
+    gate: list[str] | None = None,
     strategy: StrategyOption = None,
 ) -> None:
-    """Publish a run: if the gates pass on the new tree, its target branch moves."""
+    """Publish a run: if the gates pass on the new tree, its target branch moves.
+
+    Args:
+        gate (MODULE:NAME): A gate to run; repeat for more.
+    """
     work = _attached(session, run)
     result = work.publish(load_gates(gate), strategy=read_strategy(strategy))
     session.out.show(
@@ -106,19 +92,14 @@ def _attached(session: Session, named: str) -> "Run":
     return runs.attach(runs.handle_of(StepEnvironment.of(run=named)))
 
 
+@verb("run exec")
 def _exec(
     session: Session,
-    command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")
-    ],
+    command: list[str],
     *,
     run: RunOption = "",
-    step: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of the step. Else GRAVELER_STEP.")
-    ] = "",
-    try_number: Annotated[
-        int, typer.Option("--try", metavar="N", min=0, help="Count of tries, for the commit.")
-    ] = 0,
+    step: str = "",
+    try_number: Annotated[int, {"min": 0}] = 0,
     meta: MetaOption = None,
 ) -> None:
     """Run a program in a step of a run; the step joins the run if the program exits with 0.
@@ -126,6 +107,11 @@ def _exec(
     The environment of the program names the step: the verbs of graveler, graveler.attach() and
     grav:// addresses (GRAVELER_URL is that of the step) work on the branch of the step. Any other
     exit code, or a signal, drops the writes of the step and is the exit code of this command.
+
+    Args:
+        command (-- COMMAND...): The program and its arguments.
+        step (NAME): Name of the step. Else GRAVELER_STEP.
+        try_number (--try N): Count of tries, for the commit.
     """
     given = _step_to_open(session, run, step, try_number, read_pairs(meta))
     with session.repository.runs.working(given) as work:

@@ -3,44 +3,32 @@
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
-import typer
-
 from graveler.cli.arguments import LimitOption
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.model import BranchRecord
 from graveler.refs.settings import ACTIONS, USUAL
 
-_branch = typer.Typer(help="Branches: make, list, protect, delete.", no_args_is_help=True)
-_tag = typer.Typer(help="Tags: names for commits that do not move.", no_args_is_help=True)
-
-_Name = Annotated[str, typer.Argument(help="The branch.")]
-_TagName = Annotated[str, typer.Argument(help="The tag.")]
-_Pattern = Annotated[str, typer.Argument(help="A name, or a pattern as in 'release-*'.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this group."""
-    app.add_typer(_branch, name="branch")
-    app.add_typer(_tag, name="tag")
+_Name = Annotated[str, "The branch."]
+_TagName = Annotated[str, "The tag."]
+_Pattern = Annotated[str, "A name, or a pattern as in 'release-*'."]
+_Against = Annotated[
+    list[str] | None,
+    f"({'|'.join(ACTIONS)}): An action to forbid; repeat for more. Else {', '.join(USUAL)}.",
+]
 
 
-@verb(_branch, "create")
+@verb("branch create")
 def _create(
-    session: Session,
-    name: _Name,
-    source: Annotated[
-        str, typer.Argument(help="Branch, tag or commit to start from; else the default branch.")
-    ] = "",
-    *,
-    exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="No error if it exists already.")
-    ] = False,
-    hidden: Annotated[
-        bool, typer.Option("--hidden", help="Leave it out of listings, except list --all.")
-    ] = False,
+    session: Session, name: _Name, source: str = "", *, exist_ok: bool = False, hidden: bool = False
 ) -> None:
-    """Make a branch; it copies nothing."""
+    """Make a branch; it copies nothing.
+
+    Args:
+        source: Branch, tag or commit to start from; else the default branch.
+        exist_ok: No error if it exists already.
+        hidden: Leave it out of listings, except list --all.
+    """
     branch = session.repository.create_branch(
         name, source or session.default_branch, exist_ok=exist_ok, hidden=hidden
     )
@@ -48,20 +36,16 @@ def _create(
     session.out.show({"name": name, "commit": head}, f"made branch {name} at {head[:12]}")
 
 
-@verb(_branch, "list")
+@verb("branch list")
 def _list(
-    session: Session,
-    *,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", "-a", help="Include hidden branches and those of runs and steps."),
-    ] = False,
-    limit: LimitOption = None,
-    after: Annotated[
-        str, typer.Option(metavar="NAME", help="Only branches that come after this one.")
-    ] = "",
+    session: Session, *, everything: bool = False, limit: LimitOption = None, after: str = ""
 ) -> None:
-    """List the branches and their heads, by name."""
+    """List the branches and their heads, by name.
+
+    Args:
+        everything (--all, -a): Include hidden branches and those of runs and steps.
+        after (NAME): Only branches that come after this one.
+    """
     rules = session.repository.protection.list()
     out = session.out
     for record in session.repository.branches(hidden=everything, limit=limit, after=after):
@@ -71,25 +55,21 @@ def _list(
         out.show(shape, f"{head}  {record.name}{note}")
 
 
-@verb(_branch, "delete")
+@verb("branch delete")
 def _delete(session: Session, name: _Name) -> None:
     """Delete a branch and its staged writes; its commits stay."""
     session.repository.delete_branch(name)
     session.out.show({"deleted": name}, f"deleted branch {name}")
 
 
-@verb(_branch, "reset")
-def _reset(
-    session: Session,
-    name: _Name,
-    *,
-    hard: Annotated[
-        str, typer.Option(metavar="REF", help="Also move the branch to that commit.")
-    ] = "",
-) -> None:
+@verb("branch reset")
+def _reset(session: Session, name: _Name, *, hard: str = "") -> None:
     """Discard the staged writes of a branch; with --hard, also move it to another commit.
 
     `graveler undo` moves it back, but does not restore the staged writes.
+
+    Args:
+        hard (REF): Also move the branch to that commit.
     """
     branch = session.repository.branch(name)
     dropped = sum(1 for _ in branch.uncommitted())
@@ -102,18 +82,12 @@ def _reset(
     )
 
 
-@verb(_branch, "protect")
+@verb("branch protect")
 def _protect(
     session: Session,
     pattern: _Pattern,
     *,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="|".join(ACTIONS),
-            help=f"An action to forbid; repeat for more. Else {', '.join(USUAL)}.",
-        ),
-    ] = None,
+    against: _Against = None,
 ) -> None:
     """Let matching branches move only forward, by merges, or forbid the actions of --against.
 
@@ -123,7 +97,7 @@ def _protect(
     _show_protected(session)
 
 
-@verb(_branch, "unprotect")
+@verb("branch unprotect")
 def _unprotect(session: Session, pattern: _Pattern) -> None:
     """Remove a pattern of protected branches."""
     session.repository.protection.remove(pattern)
@@ -155,20 +129,18 @@ def _shape(record: BranchRecord, rules: dict[str, tuple[str, ...]]) -> dict[str,
     }
 
 
-@verb(_tag, "create")
-def _create_tag(
-    session: Session,
-    name: _TagName,
-    ref: Annotated[
-        str, typer.Argument(help="Branch, tag or commit; else the default branch.")
-    ] = "",
-) -> None:
-    """Name a commit."""
+@verb("tag create")
+def _create_tag(session: Session, name: _TagName, ref: str = "") -> None:
+    """Name a commit.
+
+    Args:
+        ref: Branch, tag or commit; else the default branch.
+    """
     commit = session.repository.tags.create(name, ref or session.default_branch)
     session.out.show({"name": name, "commit": commit.id}, f"tagged {commit.id[:12]} as {name}")
 
 
-@verb(_tag, "list")
+@verb("tag list")
 def _list_tags(session: Session) -> None:
     """List the tags and the commits they name."""
     for name, commit in session.repository.tags.list().items():
@@ -176,7 +148,7 @@ def _list_tags(session: Session) -> None:
         session.out.show({"name": name, "commit": commit}, f"{head}  {name}")
 
 
-@verb(_tag, "undelete")
+@verb("tag undelete")
 def _undelete_tag(session: Session, name: _TagName) -> None:
     """Restore a deleted tag at the commit that it named."""
     commit = session.repository.tags.undelete(name)
@@ -185,7 +157,7 @@ def _undelete_tag(session: Session, name: _TagName) -> None:
     )
 
 
-@verb(_tag, "delete")
+@verb("tag delete")
 def _delete_tag(session: Session, name: _TagName) -> None:
     """Remove a tag; the commit stays."""
     session.repository.tags.delete(name)

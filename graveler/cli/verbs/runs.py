@@ -1,63 +1,54 @@
-"""``graveler run``: list, show, park, abandon, reap and roll back the runs of pipelines."""
+"""``graveler run`` and ``graveler why``: the runs of pipelines, and what they brought."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
-from graveler.cli.failure import UsageError
+from graveler.cli.failure import UsageError, fact_rows
+from graveler.cli.output import field_lines
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
-from graveler.cli.verbs import programs
-from graveler.cli.verbs.gates import fact_rows
+from graveler.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundError
 
 if TYPE_CHECKING:
     from graveler.gates import Verdict
+    from graveler.lake import Repository
+    from graveler.runs.provenance import Why
     from graveler.runs.rollback import RollbackPlan
     from graveler.runs.state import Publish
 
-_run = typer.Typer(help="Runs: each works on a branch of its own.", no_args_is_help=True)
+
 _COLORS = {"PUBLISHED": "green", "PARKED": "red", "OPEN": "yellow", "PUBLISHING": "yellow"}
 _ON_ITS_BRANCH = ("OPEN", "PUBLISHING", "PARKED")
 _UNDONE = {"added": "removes", "changed": "restores", "removed": "brings back"}
 _CHANGES = 20
 _SHORT = 12
 
-_Key = Annotated[str, typer.Argument(help="The run's key, as `run list` shows it.")]
+_Key = Annotated[str, "The run's key, as `run list` shows it."]
 
-_Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs of this group."""
-    programs.add_to(_run)
-    app.add_typer(_run, name="run")
+_Reason = Annotated[str, "(TEXT): Why, for the record."]
 
 
-@verb(_run, "list")
+@verb("run list")
 def _list(
     session: Session,
     *,
-    state: Annotated[
-        str,
-        typer.Option(
-            metavar="STATE",
-            help="Only this state: open, publishing, published, parked, reaped, rolled_back.",
-        ),
-    ] = "",
-    live: Annotated[
-        bool, typer.Option("--live", help="Only unfinished runs: open or parked.")
-    ] = False,
+    state: str = "",
+    live: bool = False,
     limit: LimitOption = None,
-    after: Annotated[
-        str, typer.Option(metavar="KEY", help="Only runs that come after this one.")
-    ] = "",
+    after: str = "",
 ) -> None:
-    """List the runs, the last opened first."""
+    """List the runs, the last opened first.
+
+    Args:
+        state (STATE): Only this state: open, publishing, published, parked, reaped,
+            rolled_back.
+        live: Only unfinished runs: open or parked.
+        after (KEY): Only runs that come after this one.
+    """
     from graveler.runs.state import RunState
 
     wanted = state.upper()
@@ -79,7 +70,7 @@ def _list(
         )
 
 
-@verb(_run, "show")
+@verb("run show")
 def _show(session: Session, key: _Key) -> None:
     """Show a run: the state of its latest attempt, and what all attempts have published."""
     runs = session.repository.runs
@@ -102,26 +93,25 @@ def _show(session: Session, key: _Key) -> None:
         *([("until", f"{record.expires:%Y-%m-%d %H:%M:%S} UTC")] if record.expires else []),
         *([("reason", record.reason)] if record.reason and not refused else []),
         *sorted(record.metadata.items()),
+        *(field for verdict in record.verdicts for field in _gate_fields(verdict)),
+        *(("read", f"{source.commit[:12]}:{source.prefix}") for source in record.inputs),
+        *(
+            (
+                "refused",
+                f"{refusal.at:%Y-%m-%d %H:%M:%S}: "
+                + (f"by {', '.join(refusal.gates)}" if refusal is shown else refusal.reason),
+            )
+            for refusal in record.refusals
+        ),
     ]
-    gates = [
-        line
-        for verdict in record.verdicts
-        for line in (_verdict_line(verdict), *(f"           {row}" for row in fact_rows(verdict)))
-    ]
-    read = [f"read       {source.commit[:12]}:{source.prefix}" for source in record.inputs]
-    refusals = [
-        f"refused    {refusal.at:%Y-%m-%d %H:%M:%S}: "
-        + (f"by {', '.join(refusal.gates)}" if refusal is shown else refusal.reason)
-        for refusal in record.refusals
-    ]
-    lines = [f"{name:9}  {value}" for name, value in fields]
     shape = {**shape_of(record), "publishes": shape_of(publishes)}
-    session.out.show(shape, *lines, *gates, *read, *refusals)
+    session.out.show(shape, *field_lines(fields))
 
 
-def _verdict_line(verdict: "Verdict") -> str:
+def _gate_fields(verdict: "Verdict") -> Iterator[tuple[str, str]]:
     outcome = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
-    return f"gate       {verdict.gate}: {outcome}"
+    yield "gate", f"{verdict.gate}: {outcome}"
+    yield from (("", row) for row in fact_rows(verdict))
 
 
 def _gates_text(publish: "Publish") -> str:
@@ -145,14 +135,14 @@ def _publish_text(publish: "Publish") -> str:
     return text if publish.changed else f"{text}: changed nothing"
 
 
-@verb(_run, "park")
+@verb("run park")
 def _park(session: Session, key: _Key, *, reason: _Reason = "") -> None:
     """Park a run: staged writes are dropped, commits wait for the next attempt."""
     record = session.repository.runs.park(key, reason=reason)
     session.out.show(shape_of(record), f"run {key} is {record.state}")
 
 
-@verb(_run, "abandon")
+@verb("run abandon")
 def _abandon(session: Session, key: _Key, *, reason: _Reason = "") -> None:
     """Abandon a run: its branch is deleted, its record stays."""
     session.repository.runs.get(key)
@@ -160,54 +150,50 @@ def _abandon(session: Session, key: _Key, *, reason: _Reason = "") -> None:
     session.out.show(shape_of(record), f"abandoned run {key}")
 
 
-@verb(_run, "reap")
+@verb("run reap")
 def _reap(
     session: Session,
     *,
-    yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes", "--no-dry-run", help="Reap. By default only show what would be done."
-        ),
-    ] = False,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Reap at most N.")] = None,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="Check every run and branch, not only those that are due."),
-    ] = False,
+    yes: bool = False,
+    limit: Annotated[int | None, {"min": 0}] = None,
+    everything: bool = False,
 ) -> None:
-    """Park or delete runs whose lease has expired, or that are parked past their time to live."""
+    """Park or delete runs whose lease has expired, or that are parked past their time to live.
+
+    Args:
+        yes (--yes, --no-dry-run): Reap. By default only show what would be done.
+        limit (N): Reap at most N.
+        everything (--all): Check every run and branch, not only those that are due.
+    """
     out = session.out
     for reaped in session.repository.runs.reap(dry_run=not yes, limit=limit, everything=everything):
         out.show(
             {**shape_of(reaped), "dry_run": not yes},
             f"{reaped.from_state:10} -> {reaped.to_state:10}  {reaped.key}: {reaped.reason}",
         )
-    if not yes and not out.as_json:
-        out.line("dry run: nothing was changed; give --yes to do it")
+    if not yes:
+        out.tell("dry run: nothing was changed; give --yes to do it")
 
 
-@verb(_run, "rollback")
+@verb("run rollback")
 def _rollback(
     session: Session,
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's key, or the commit that published it.")
-    ],
+    run: str,
     *,
-    message: Annotated[
-        str, typer.Option("--message", "-m", metavar="TEXT", help="Message of the commit.")
-    ] = "",
+    message: str = "",
     meta: MetaOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be rolled back.")
-    ] = False,
-    into: Annotated[
-        str, typer.Option(metavar="BRANCH", help="Only what was published to this branch.")
-    ] = "",
+    dry_run: bool = False,
+    into: str = "",
 ) -> None:
     """Roll back what a run published, in one commit. Its latest attempt may be in any state.
 
     The command first prints what is rolled back, and the runs that have read it.
+
+    Args:
+        run (RUN): A run's key, or the commit that published it.
+        message (-m TEXT): Message of the commit.
+        dry_run: Only show what would be rolled back.
+        into (BRANCH): Only what was published to this branch.
     """
     runs, out = session.repository.runs, session.out
     pairs = read_pairs(meta)
@@ -258,3 +244,101 @@ def _plan_lines(session: Session, plan: "RollbackPlan") -> Iterator[str]:
         )
     for reader in plan.readers:
         yield f"has read what it wrote: {reader.key} ({reader.state})"
+
+
+@verb("why")
+def _why(session: Session, path: str) -> None:
+    """Show the origin of a path: commit, run, step, gates and inputs.
+
+    Args:
+        path (PATH[:REF]): A path, as in output/05:00/a or output/05:00/a:v1.
+    """
+    why, ref = _find(session.repository, path)
+    session.out.show(_shape(why, ref), *field_lines(_fields(why, ref)))
+
+
+def _find(repository: "Repository", text: str) -> tuple["Why", str]:
+    """Return the provenance of the path, and its ref.
+
+    A path may have colons. The whole text is first tried as a path. Then the part after the last
+    colon, or before the first one, is tried as a ref.
+    """
+    default = repository.stores.default_branch
+    path, _, ref = text.rpartition(":")
+    first, _, rest = text.partition(":")
+    missing: ObjectNotFoundError | None = None
+    for candidate, at in ((text, default), (path, ref), (rest, first)):
+        if not (candidate and at):
+            continue
+        try:
+            return repository.why(candidate, at), at
+        except ObjectNotFoundError as error:
+            missing = missing or error
+        except (RefNotFoundError, InvalidInputError):
+            continue
+    raise missing or ObjectNotFoundError(f"nothing at {text!r} in {default!r}")
+
+
+def _shape(why: "Why", ref: str) -> dict[str, Any]:
+    return {
+        "path": why.path,
+        "ref": ref,
+        "entry": shape_of(why.entry),
+        "commit": shape_of(why.commit),
+        "made": shape_of(why.made),
+        "key": why.key or None,
+        "attempt": why.attempt or None,
+        "step": why.step or None,
+        "try": why.try_number or None,
+        "gates": list(why.gates),
+        "verdicts": shape_of(why.verdicts),
+        "inputs": shape_of(why.inputs),
+        "origin": shape_of(why.origin),
+        "run": shape_of(why.run),
+        "publish": shape_of(why.publish),
+    }
+
+
+def _now(why: "Why") -> str:
+    """Return the fate of the attempt, and the state of the run's latest attempt."""
+    if why.run is None:
+        return "its record is gone"
+    publish, state = why.publish, why.run.state
+    fate = "" if publish is None or state == "ROLLED_BACK" else _fate(publish)
+    if why.run.attempt == why.attempt:
+        return f"now {state}{fate}"
+    word = "" if publish is None else f"PUBLISHED{fate}; "
+    return f"{word}attempt {why.run.attempt} is {state} now"
+
+
+def _fate(publish: "Publish") -> str:
+    """Return the fate of a publish on its target; "" while it stands."""
+    if publish.lost:
+        return f", {publish.into} has lost it"
+    return f", rolled back by {publish.rollback[:12]}" if publish.rollback else ""
+
+
+def _fields(why: "Why", ref: str) -> Iterator[tuple[str, str]]:
+    kind = "  (folder)" if why.is_folder else "  (deleted)" if why.entry is None else ""
+    yield "path", f"{ref}:{why.path}{kind}"
+    title = next(iter(why.commit.message.splitlines()), "")
+    yield "commit", f"{why.commit.id[:12]}  {title}"
+    by = f"{why.commit.committer}, " if why.commit.committer else ""
+    yield "at" if not by else "by", f"{by}{why.commit.created:%Y-%m-%d %H:%M:%S} UTC"
+    if why.made.id != why.commit.id:
+        yield "made in", why.made.id[:12]
+    if why.key:
+        yield "run", f"{why.key}, attempt {why.attempt} ({_now(why)})"
+    if why.step:
+        yield "step", f"{why.step}, try {why.try_number}"
+    if why.origin is not None:
+        yield from why.origin.metadata().items()
+    verdicts = {verdict.gate: verdict for verdict in why.verdicts}
+    for gate in why.gates:
+        verdict = verdicts.get(gate)
+        passed = verdict is None or verdict.passed
+        yield "gate", gate + (": passed" if passed or verdict is None else f": {verdict.reason}")
+    for read in why.inputs:
+        yield "read", f"{read.commit[:12]}:{read.prefix}"
+    if why.is_folder:
+        yield "earlier", f"graveler log {ref} {why.path} --first-parent"

@@ -1,8 +1,9 @@
 """Built-in checks: their definition, their parameters, and the files that they judge."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import wraps
 from inspect import BoundArguments, Parameter, Signature, signature
@@ -10,18 +11,17 @@ from math import isnan
 from types import NoneType, UnionType
 from typing import Any, ParamSpec, get_args, get_origin
 
-from graveler.base.arguments import duration
+from graveler.base.arguments import choice, duration
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.fingerprint import ByVersion
 from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate
 from graveler.gates.statistics import brought, counts
 from graveler.model import Entry
 
 _P = ParamSpec("_P")
 
-Judge = Callable[[Candidate, list[Entry]], str | None]
-"""Returns what is wrong with the files (at least one), or None."""
+FilesCheck = Callable[[Candidate, list[Entry]], str | Iterable[str] | None]
+"""Returns what is wrong with the files (at least one): a text, or several problems; or None."""
 
 _SHOWN = 5
 _MOST = 2**63 - 1
@@ -41,7 +41,7 @@ _WORDS: Mapping[Any, str] = {
 
 
 @dataclass(frozen=True)
-class BuiltIn(ByVersion):
+class BuiltIn:
     """A built-in check, identified by its kind and its parameters.
 
     Attributes:
@@ -58,9 +58,11 @@ class BuiltIn(ByVersion):
         """Return why the candidate is refused, or None."""
         return self.check(candidate)
 
-    def identity(self) -> tuple[Any, ...]:
-        """Return the kind and the parameters."""
-        return self.kind, sorted(self.parameters.items())
+    @property
+    def built_in(self) -> str:
+        """What identifies the check: the version of graveler, its kind and its parameters."""
+        version = sys.modules[__name__.partition(".")[0]].__version__
+        return f"graveler {version} {self.kind} {sorted(self.parameters.items())}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _check_of, (self.kind, dict(self.parameters))
@@ -206,7 +208,7 @@ def _is_of(value: Any, wanted: Any) -> bool:
 
 
 def of_files(
-    judge: Judge,
+    check: FilesCheck,
     prefix: str,
     scope: str,
     missing: str,
@@ -219,7 +221,7 @@ def of_files(
     """Return the rule of a check of the files below a prefix.
 
     Args:
-        judge: The check of the files, if there are any.
+        check: The check of the files, if there are any.
         prefix: Start of the paths.
         scope: ``changes`` for the files that the run adds or replaces, ``all`` for all files.
         missing: ``refuse`` or ``allow``: what to do if no file is below the prefix.
@@ -228,22 +230,20 @@ def of_files(
         also: Further prefixes that the check reads.
         whole: Returns whether the candidate requires that all files are judged.
     """
-    for name, value, known in (("scope", scope, _SCOPES), ("missing", missing, _MISSING)):
-        if value not in known:
-            raise InvalidInputError(f"{name} {value!r}: give one of {', '.join(known)}")
+    choice(scope, "scope", _SCOPES), choice(missing, "missing", _MISSING)
 
-    def check(candidate: Candidate) -> str | None:
+    def check_candidate(candidate: Candidate) -> str | None:
         every = whole is not None and whole(candidate)
         entries = list(files_of(candidate, prefix, "all" if every else scope))
         candidate.report(files=len(entries))
         if entries:
-            return judge(candidate, entries)
+            return listed(check(candidate, entries))
         if missing == "allow" or candidate.restores:
             return None
         return nothing(candidate) if nothing else nothing_below(candidate, prefix, scope)
 
     return Rule(
-        check,
+        check_candidate,
         " ".join((prefix, *also)),
         prefix,
         also,
@@ -268,9 +268,9 @@ def nothing_below(candidate: Candidate, prefix: str, scope: str) -> str | None:
     )
 
 
-def listed(problems: Iterable[str]) -> str | None:
+def listed(problems: str | Iterable[str] | None) -> str | None:
     """Return problems as one text with the first five in full; None if there are none."""
-    every = list(problems)
+    every = [problems] if isinstance(problems, str) else list(problems or ())
     if not every:
         return None
     more = f"; and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
@@ -329,3 +329,10 @@ def check_share(name: str, share: float | None, most: float, *, below: bool = Fa
     percent = f", {share / 100:g} for {share:g} %" if share > most else ""
     limit = f"to below {most:g}" if below else f"to {most:g}"
     raise InvalidInputError(f"{name} {share!r}: give a share from 0 {limit}{percent}")
+
+
+def in_utc(time: date) -> datetime:
+    """Return a time in UTC; one without a zone is in UTC already, and a date is its midnight."""
+    if not isinstance(time, datetime):
+        return datetime(time.year, time.month, time.day, tzinfo=UTC)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -1,34 +1,30 @@
 """Checks of the values of columns: nulls, ranges, uniqueness, references."""
 
 import re
-from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime
+from collections.abc import Iterator
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
-from math import inf, nan
+from math import inf
 from typing import Any
 
 from graveler.base.names import read_hour
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.alignment import Part, aligned, parts_of
 from graveler.gates.checks.base import (
     Rule,
     built_in,
     check_bounds,
     check_share,
     files_of,
-    listed,
+    in_utc,
     of_files,
 )
-from graveler.gates.checks.tables import footer_of, table
-from graveler.gates.footers import Column, Files
-from graveler.gates.statistics import counts, kind_of
+from graveler.gates.footers import Column, Files, arrow
+from graveler.gates.statistics import counts, footer_of
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d")
-_EXACT = 2.0**53
-"""Whole numbers below it are exact as floating-point numbers."""
 _WITH_NAN = frozenset({"FLOAT", "DOUBLE", "Float16"})
 """Types whose bounds in a footer leave out NaN."""
 
@@ -60,7 +56,7 @@ def not_null(
     _check_columns(columns)
     check_share("share", share, 1, below=True)
 
-    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
+    def check(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         nulls = dict.fromkeys(columns, 0)
         rows = dict.fromkeys(columns, 0)
         for entry in entries:
@@ -69,13 +65,11 @@ def not_null(
                 nulls[name] += some
                 rows[name] += total
         candidate.report(nulls=nulls)
-        return listed(
-            f"column {name!r} has {nulls[name]} nulls in {rows[name]} rows"
-            for name in columns
-            if nulls[name] > share * rows[name]
-        )
+        for name in columns:
+            if nulls[name] > share * rows[name]:
+                yield f"column {name!r} has {nulls[name]} nulls in {rows[name]} rows"
 
-    return of_files(judge, prefix, scope, missing)
+    return of_files(check, prefix, scope, missing)
 
 
 def _count_nulls(files: Files, entry: Entry, name: str) -> tuple[int, int]:
@@ -83,7 +77,10 @@ def _count_nulls(files: Files, entry: Entry, name: str) -> tuple[int, int]:
     stats = _column_of(files, entry, name)
     if stats is not None and stats.nulls is not None:
         return stats.nulls, stats.values
-    column = table(files, entry, [name]).column(name)
+    arrow()
+    from graveler.gates.checks import arrays
+
+    column = arrays.table(files, entry, [name]).column(name)
     return column.null_count, len(column)
 
 
@@ -128,7 +125,7 @@ def in_range(
     text = isinstance(at_least, str) or isinstance(at_most, str)
     times = all(_TIME.match(str(bound)) for bound in (at_least, at_most) if bound is not None)
 
-    def problems(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
+    def check(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
             least, greatest, nans = column_bounds(
                 candidate, entry, column, nan=nan, text=text, times=times
@@ -140,7 +137,7 @@ def in_range(
             if _compare(greatest, at_most, column) > 0:
                 yield f"{entry.path!r}: column {column!r} has {greatest}, more than {at_most}"
 
-    return of_files(lambda *given: listed(problems(*given)), prefix, scope, missing)
+    return of_files(check, prefix, scope, missing)
 
 
 @built_in
@@ -167,16 +164,13 @@ def unique(
     """
     _check_columns(columns)
 
-    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
-        rows = _rows_of(candidate, entries, columns)
-        import pyarrow.compute
+    def check(candidate: Candidate, entries: list[Entry]) -> str | None:
+        arrow()
+        from graveler.gates.checks import arrays
 
-        names, total = rows.column_names, rows.num_rows
-        for name in names:
-            rows = rows.filter(rows.column(name).is_valid())
-        counted = rows.group_by(names).aggregate([([], "count_all")])
-        repeated = counted.filter(pyarrow.compute.greater(counted.column("count_all"), 1))
-        candidate.report(rows=total, repeated=repeated.num_rows)
+        rows = arrays.rows_of(candidate, entries, columns)
+        names, repeated = rows.column_names, arrays.repeated(rows)
+        candidate.report(rows=rows.num_rows, repeated=repeated.num_rows)
         if not repeated.num_rows:
             return None
         row = repeated.slice(0, 1).to_pylist()[0]
@@ -188,19 +182,7 @@ def unique(
             f"({values}: {row['count_all']} times)"
         )
 
-    return of_files(judge, prefix, scope, missing)
-
-
-def _rows_of(files: Files, entries: list[Entry], columns: tuple[str, ...]) -> Any:
-    """Return columns of several files as one table whose columns are named by number."""
-    parts = parts_of(files, entries, columns)
-    import pyarrow as pa
-
-    together = [
-        pa.concat_tables(pa.table({"": array}) for array in aligned(column, name))[""]
-        for name, column in zip(columns, parts, strict=True)
-    ]
-    return pa.table(together, names=[str(number) for number in range(len(columns))])
+    return of_files(check, prefix, scope, missing)
 
 
 @built_in
@@ -234,14 +216,17 @@ def refers_to(
         raise InvalidInputError("name a column, and the other prefix that it refers to")
     target = other_column or column
 
-    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
-        parts = _distinct(candidate, entries, column)
+    def check(candidate: Candidate, entries: list[Entry]) -> str | None:
+        arrow()
+        from graveler.gates.checks import arrays
+
+        parts = arrays.distinct(candidate, entries, column)
         others = (
             files_of(candidate, other, "all") if any(len(part.values) for part in parts) else ()
         )
-        arrays = aligned([*parts, *_distinct(candidate, others, target)], column)
-        values = _values(arrays[: len(parts)])
-        unknown = values - _values(arrays[len(parts) :])
+        both = arrays.aligned([*parts, *arrays.distinct(candidate, others, target)], column)
+        values = arrays.values_of(both[: len(parts)])
+        unknown = values - arrays.values_of(both[len(parts) :])
         candidate.report(values=len(values), lost=len(unknown))
         if not unknown:
             return None
@@ -254,21 +239,7 @@ def refers_to(
     def lost(candidate: Candidate) -> bool:
         return any(change.before and counts(change.before) for change in candidate.changes(other))
 
-    return of_files(judge, prefix, scope, missing, reads="content", also=(other,), whole=lost)
-
-
-def _distinct(files: Files, entries: Iterable[Entry], column: str) -> list[Part]:
-    """Return the distinct values of a column of each file, without null."""
-    return [
-        Part(part.values.drop_null().unique(), part.typed)
-        for entry in entries
-        for part in parts_of(files, [entry], [column])[0]
-    ]
-
-
-def _values(arrays: Iterable[Any]) -> set[Any]:
-    """Return the values, with one NaN for all."""
-    return {nan if value != value else value for array in arrays for value in array.to_pylist()}
+    return of_files(check, prefix, scope, missing, reads="content", also=(other,), whole=lost)
 
 
 def _check_columns(columns: tuple[str, ...]) -> None:
@@ -306,9 +277,6 @@ def column_bounds(
     """Return the least and greatest value of a column in a file, and the number of NaN values.
 
     Args:
-        files: The tree of the file.
-        entry: The file.
-        name: Name of the column.
         nan: Whether NaN is ignored, so that footers suffice for floating-point columns.
         text: Whether the column of a CSV file is text unless it has dates or times.
         times: Whether every text in the column of a CSV file must be a time.
@@ -318,51 +286,10 @@ def column_bounds(
         bounded = stats.least is not None and stats.greatest is not None
         if bounded or (stats.nulls is not None and stats.nulls == stats.values):
             return stats.least, stats.greatest, 0
-    values = table(files, entry, [name]).column(name).drop_null()
-    import pyarrow as pa
-    import pyarrow.compute
+    arrow()
+    from graveler.gates.checks import arrays
 
-    if times and stats is None and pa.types.is_string(values.type):
-        found = [_time(value, name) for value in values.to_pylist()]
-        return min(found, default=None), max(found, default=None), 0
-    if kind_of(entry) == "csv" and pa.types.is_floating(values.type):
-        large = pa.compute.greater_equal(pa.compute.abs(values), _EXACT)
-        if pa.compute.any(pa.compute.and_(large, pa.compute.is_finite(values))).as_py():
-            texts = table(files, entry, [name], text=True).column(name).drop_null().to_pylist()
-            exact = [number for number in map(Decimal, texts) if not number.is_nan()]
-            return min(exact), max(exact), len(texts) - len(exact)
-    if text and not (pa.types.is_timestamp(values.type) or pa.types.is_date(values.type)):
-        values = table(files, entry, [name], text=True).column(name).drop_null()
-    nans = 0
-    if pa.types.is_floating(values.type):
-        numbers = values.filter(pa.compute.invert(pa.compute.is_nan(values)))
-        nans, values = len(values) - len(numbers), numbers
-    if not len(values):
-        return None, None, nans
-    try:
-        bounds = pa.compute.min_max(values).as_py()
-    except pa.ArrowNotImplementedError as error:
-        raise InvalidInputError(
-            f"column {name!r} is {values.type}, whose values have no order: name another"
-        ) from error
-    return bounds["min"], bounds["max"], nans
-
-
-def _time(value: str, column: str) -> datetime:
-    try:
-        return in_utc(datetime.fromisoformat(value))
-    except ValueError:
-        raise InvalidInputError(
-            f"column {column!r} has {value!r}, which is no ISO 8601 time, and the bounds are times: correct "
-            "the file, or write its times as ISO 8601"
-        ) from None
-
-
-def in_utc(time: date) -> datetime:
-    """Return a time in UTC; one without a zone is in UTC already, and a date is its midnight."""
-    if not isinstance(time, datetime):
-        return datetime(time.year, time.month, time.day, tzinfo=UTC)
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return arrays.read_bounds(files, entry, name, text=text, times=times and stats is None)
 
 
 def _moments(*bounds: Any) -> tuple[Any, ...]:

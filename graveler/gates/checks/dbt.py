@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from graveler.base.arguments import count
+from graveler.base.bounded import check_json
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import Rule, built_in, listed, of_files
+from graveler.gates.checks.base import Rule, built_in, of_files
 from graveler.gates.declaration import shortened
 from graveler.model import Entry
-from graveler.reads.bounded import check_json
 
 _FILE = "run_results.json"
 _RUN = "GRAVELER_RUN"
@@ -72,7 +72,7 @@ def dbt_results(
     """
     count(tests_at_least, "tests_at_least")
 
-    def check(candidate: Candidate, entries: list[Entry]) -> str | None:
+    def check(candidate: Candidate, entries: list[Entry]) -> str | list[str] | None:
         files = [entry for entry in entries if entry.path.rpartition("/")[2] == _FILE]
         if not files:
             return None if missing == "allow" else nothing(candidate)
@@ -93,7 +93,7 @@ def dbt_results(
             problems.append(
                 f"{tests} tests ran: expected at least {tests_at_least}: use `dbt build`"
             )
-        return listed(problems)
+        return problems
 
     def nothing(_: Candidate) -> str:
         return (

@@ -13,13 +13,12 @@ from graveler.gates.checks.base import (
     built_in,
     check_bounds,
     check_some_bound,
-    listed,
+    in_utc,
     of_files,
 )
-from graveler.gates.checks.columns import column_bounds, in_utc
-from graveler.gates.checks.tables import footer_of
+from graveler.gates.checks.columns import column_bounds
 from graveler.gates.footers import Files, reading
-from graveler.gates.statistics import csv_header
+from graveler.gates.statistics import csv_header, footer_of
 from graveler.model import LONGEST_DURATION, Entry
 
 _SUFFIXES = {
@@ -56,7 +55,7 @@ def file_format(
     if set(chosen) - set(_SUFFIXES):
         raise InvalidInputError(f"formats {chosen}: give some of {', '.join(_SUFFIXES)}")
 
-    def problems(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
+    def check(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
             name = entry.path.lower()
             kind = next((kind for kind in chosen if name.endswith(_SUFFIXES[kind])), None)
@@ -68,7 +67,7 @@ def file_format(
             except CorruptionError as error:
                 yield str(error)
 
-    return of_files(lambda *given: listed(problems(*given)), prefix, scope, missing)
+    return of_files(check, prefix, scope, missing)
 
 
 def _check_content(files: Files, entry: Entry, kind: str) -> None:
@@ -129,7 +128,8 @@ def file_size(
         raise InvalidInputError(f"files_at_most {files_at_most!r}: give 1 or more")
     check_some_bound(missing, at_least=at_least, at_most=at_most, files_at_most=files_at_most)
 
-    def problems(entries: list[Entry]) -> Iterator[str]:
+    def check(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
+        candidate.report(bytes=sum(entry.size for entry in entries))
         if files_at_most is not None and len(entries) > files_at_most:
             yield f"{len(entries)} files, more than {files_at_most}"
         for entry in entries:
@@ -138,11 +138,7 @@ def file_size(
             if at_most is not None and entry.size > at_most:
                 yield f"{entry.path!r} has {entry.size} bytes, more than {at_most}"
 
-    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
-        candidate.report(bytes=sum(entry.size for entry in entries))
-        return listed(problems(entries))
-
-    return of_files(judge, prefix, scope, missing)
+    return of_files(check, prefix, scope, missing)
 
 
 @built_in
@@ -172,7 +168,7 @@ def freshness(
     """
     limit, early = _length("max_age", max_age), _length("ahead", ahead)
 
-    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
+    def check(candidate: Candidate, entries: list[Entry]) -> str | None:
         if candidate.restores:
             return None
         now = candidate.now()
@@ -197,7 +193,7 @@ def freshness(
     def nothing(_: Candidate) -> str:
         return f"nothing below {prefix!r} tells a time"
 
-    return of_files(judge, prefix, scope, missing, nothing=nothing, reads="anything")
+    return of_files(check, prefix, scope, missing, nothing=nothing, reads="anything")
 
 
 def _length(name: str, seconds: Any) -> timedelta:

@@ -52,7 +52,7 @@ def row_count(
     check_bounds(at_least, at_most, counts=True)
     check_some_bound(missing, at_least=at_least, at_most=at_most)
 
-    def judge(candidate: Candidate, _: list[Entry]) -> str | None:
+    def check(candidate: Candidate, _: list[Entry]) -> str | None:
         stats = candidate.new_stats(prefix) if scope == "changes" else candidate.stats(prefix)
         candidate.report(files=stats.files, rows=stats.rows)
         if stats.rows is None:
@@ -69,9 +69,9 @@ def row_count(
         return None
 
     def nothing(candidate: Candidate) -> str | None:
-        return judge(candidate, []) or nothing_below(candidate, prefix, scope)
+        return check(candidate, []) or nothing_below(candidate, prefix, scope)
 
-    return of_files(judge, prefix, scope, missing, nothing=nothing)
+    return of_files(check, prefix, scope, missing, nothing=nothing)
 
 
 @built_in
@@ -111,7 +111,7 @@ def row_count_change(
             "than are looked up"
         )
 
-    def judge(candidate: Candidate, _: list[Entry]) -> str | None:
+    def check(candidate: Candidate, _: list[Entry]) -> str | None:
         rows = candidate.new_stats(prefix).rows
         if rows is None:
             return f"rows below {prefix!r} cannot be counted: neither Parquet nor CSV"
@@ -131,4 +131,4 @@ def row_count_change(
             return f"{change} brought {middle:g} (median): more than {more:.0%} more"
         return None
 
-    return of_files(judge, prefix, "changes", missing, reads=("changes", "history", "run"))
+    return of_files(check, prefix, "changes", missing, reads=("changes", "history", "run"))

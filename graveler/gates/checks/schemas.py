@@ -1,16 +1,16 @@
 """A check of columns and types, and of the changes allowed to them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from graveler.base.arguments import choice
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import Rule, built_in, listed, of_files
-from graveler.gates.checks.tables import footer_of
+from graveler.gates.checks.base import Rule, built_in, of_files
 from graveler.gates.footers import Files
-from graveler.gates.statistics import counts, csv_header, kind_of
+from graveler.gates.statistics import counts, csv_header, footer_of, kind_of
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values
 
@@ -108,21 +108,19 @@ def schema(
         raise InvalidInputError(
             f"columns {columns!r}: name at least one, or give None for those of the newest file"
         )
-    if evolution not in _EVOLUTIONS:
-        raise InvalidInputError(f"evolution {evolution!r}: give one of {', '.join(_EVOLUTIONS)}")
+    choice(evolution, "evolution", _EVOLUTIONS)
 
-    def judge(candidate: Candidate, entries: list[Entry]) -> str | None:
+    def check(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         wanted = given or _target_columns(candidate, prefix)
         if wanted is None:
             candidate.report(compared_with="nothing: these are the first files")
             wanted = _fields(candidate, entries[0])
-        problems = (
-            (entry.path, _problem(candidate, entry, wanted, evolution)) for entry in entries
-        )
-        return listed(f"{path!r} {problem}" for path, problem in problems if problem)
+        for entry in entries:
+            if problem := _problem(candidate, entry, wanted, evolution):
+                yield f"{entry.path!r} {problem}"
 
     # without columns, the check also reads the files of the target
-    return of_files(judge, prefix, scope, missing, reads="" if given else "content")
+    return of_files(check, prefix, scope, missing, reads="" if given else "content")
 
 
 def _target_columns(candidate: Candidate, prefix: str) -> dict[str, str] | None:

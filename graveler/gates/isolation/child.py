@@ -1,5 +1,9 @@
 """The process of a gate: it runs one check, and reads the candidate through the publisher."""
 
+# `Source` documents the methods of `RemoteSource`.
+# ruff: noqa: D102
+
+import json
 import os
 import pickle
 import resource
@@ -18,19 +22,12 @@ from threading import Lock, Thread
 from types import SimpleNamespace
 from typing import Any, BinaryIO, NoReturn, cast
 
-from graveler.base.clock import from_unix_us
 from graveler.base.names import path_key
 from graveler.base.read_only import only_judging
-from graveler.errors import (
-    BackendUnavailableError,
-    GravelerError,
-    InvalidInputError,
-    ObjectNotFoundError,
-)
+from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.gate import Answer, Gate, ask, died
-from graveler.gates.isolation.channel import Message, MessageReader, encode_answer, send
-from graveler.gates.isolation.server import LONGEST_PIECE
+from graveler.gates.isolation.channel import MessageReader, encode_answer, send
 from graveler.gates.source import Difference, Earlier, Source
 from graveler.objects.verified import RangedFile, Verifier, verified_stream
 from graveler.reads.files import refusal
@@ -61,14 +58,12 @@ def main() -> NoReturn:
     """Run the task of a fresh interpreter; the last argument is the descriptor of the channel."""
     channel = socket.socket(fileno=int(sys.argv[-1]))
 
-    def receive() -> Task:
-        message = MessageReader(channel, _LONGEST_REPLY, _LONGEST_REPLY).read()
-        if message is None:
-            raise BackendUnavailableError("the publisher is gone")
-        task: Task = pickle.loads(message.payload)  # noqa: S301 - written by the publisher
-        return task
+    _run(lambda: _read(MessageReader(channel, _LONGEST_REPLY)), channel)
 
-    _run(receive, channel)
+
+def _read(reader: MessageReader) -> Any:
+    """Return the next object of the publisher."""
+    return pickle.loads(reader.read())  # noqa: S301 - written by the publisher
 
 
 def run_forked(task: Task, channel: socket.socket) -> NoReturn:
@@ -87,11 +82,11 @@ def _run(receive: Callable[[], Task], channel: socket.socket) -> NoReturn:
         channel.settimeout(None)
         Thread(target=_exit_with_publisher, args=(channel.fileno(),), daemon=True).start()
         try:
-            answer = _judge(receive(), channel)
+            answer = _checked(receive(), channel)
         except BaseException as error:  # noqa: BLE001 - sent as the answer
             answer = died(f"{type(error).__name__}: {error}")
         with suppress(OSError):
-            send(channel, {"answer": encode_answer(answer)})
+            _say(channel, answer=encode_answer(answer))
     finally:
         with suppress(Exception):
             sys.stdout.flush()
@@ -108,7 +103,7 @@ def _exit_with_publisher(channel: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _judge(task: Task, channel: socket.socket) -> Answer:
+def _checked(task: Task, channel: socket.socket) -> Answer:
     gate = task.gate
     commit, target = (
         cast(Any, SimpleNamespace(**task.fields[name])) for name in ("commit", "target")
@@ -122,8 +117,12 @@ def _judge(task: Task, channel: socket.socket) -> Answer:
         _limit_memory(gate.memory)
     # kill a check that holds the interpreter's lock after the publisher was killed
     signal.setitimer(signal.ITIMER_REAL, gate.seconds + _GRACE_S)
-    send(channel, {"begun": True})
+    _say(channel, begun=True)
     return ask(gate, candidate)
+
+
+def _say(channel: socket.socket, **message: Any) -> None:
+    send(channel, json.dumps(message).encode())
 
 
 def _limit_memory(more: int) -> None:
@@ -145,37 +144,30 @@ class RemoteSource(Source):
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._reader = MessageReader(channel, _LONGEST_REPLY, LONGEST_PIECE)
+        self._reader = MessageReader(channel, _LONGEST_REPLY)
         self._lock = Lock()
 
     @property
     def stores(self) -> Stores:
-        """Refused: this process has no stores."""
         raise InvalidInputError(
             "a gate in a process of its own has no repository, only the candidate: read through "
             "the candidate, or run the gate without timeout, memory and isolated"
         )
 
     def find(self, tree: str, key: bytes) -> bytes | None:
-        """Return the value record at a key of a tree, or None."""
-        return _bytes(self._ask("find", tree, key.hex()).body["value"])
+        found: bytes | None = self._ask("find", tree, key.hex())
+        return found
 
     def scan(self, tree: str, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value record) of a tree from `start` on below `prefix`."""
-        for key, value in self._list("scan", tree, start.hex(), prefix.hex()):
-            yield bytes.fromhex(key), bytes.fromhex(value)
+        return self._list("scan", tree, start.hex(), prefix.hex())
 
     def has_below(self, prefix: str) -> bool:
-        """Return whether the candidate has any path that starts with `prefix`."""
-        return bool(self._ask("below", prefix).body["value"])
+        return bool(self._ask("below", prefix))
 
     def changes(self, tree: str, prefix: bytes) -> Iterator[Difference]:
-        """Yield the changes of the candidate against the target, or of a commit against its parent."""
-        for key, before, after in self._list("changes", tree, prefix.hex()):
-            yield bytes.fromhex(key), _bytes(before), _bytes(after)
+        return self._list("changes", tree, prefix.hex())
 
     def open(self, tree: str, path: str) -> BinaryIO:
-        """Return a readable, seekable stream of a file of a tree."""
         key = path_key(path)
         value = self.find(tree, key)
         if value is None:
@@ -189,62 +181,45 @@ class RemoteSource(Source):
         )
         return verified_stream(cast(BinaryIO, BufferedReader(ranged, _BUFFER)), verifier)
 
+    def get(self, tree: str, path: str) -> bytes:
+        with self.open(tree, path) as file:
+            return file.read()
+
     def read(self, tree: str, path: str, start: int, length: int) -> bytes:
-        """Return at most `length` bytes of a file of a tree, from `start` on."""
-        pieces: list[bytes] = []
-        while length > 0:
-            piece = self._ask("read", tree, path, start, length).payload
+        pieces = bytearray()
+        while len(pieces) < length:
+            piece = self._ask("read", tree, path, start + len(pieces), length - len(pieces))
             if not piece:
                 break
-            pieces.append(piece)
-            start += len(piece)
-            length -= len(piece)
-        return b"".join(pieces)
+            pieces += piece
+        return bytes(pieces)
 
     def uri(self, address: str) -> str:
-        """Return the physical URI of an address."""
-        return str(self._ask("uri", address).body["value"])
+        return str(self._ask("uri", address))
 
     def past(self, prefix: str) -> Iterator[Earlier]:
-        """Yield the earlier commits that may have touched a prefix, the latest first."""
-        for commit, created, run, hour, stats in self._list("past", prefix):
-            yield Earlier(commit, from_unix_us(created), run, hour, stats)
+        return self._list("past", prefix)
 
     def goes_back(self) -> bool:
-        """Return whether the candidate is in the history of the target."""
-        return bool(self._ask("restores").body["value"])
+        return bool(self._ask("restores"))
 
     def now(self) -> datetime:
-        """Return the time, by the repository's clock."""
-        return datetime.fromisoformat(self._ask("now").body["value"])
+        now: datetime = self._ask("now")
+        return now
 
     def _list(self, *request: Any) -> Iterator[Any]:
         """Yield the items of a listing, page by page."""
-        page = self._ask(*request).body
-        while page["listing"] is not None:
-            yield from page["items"]
-            page = self._ask("next", page["listing"]).body
-        yield from page["items"]
+        items, listing = self._ask(*request)
+        while listing is not None:
+            yield from items
+            items, listing = self._ask("next", listing)
+        yield from items
 
-    def _ask(self, *request: Any) -> Message:
-        """Return the publisher's reply to a request."""
+    def _ask(self, *request: Any) -> Any:
+        """Return the publisher's reply to a request, or raise its error."""
         with self._lock:
-            send(self._channel, {"ask": request})
-            reply = self._reader.read()
-        if reply is None:
-            raise BackendUnavailableError("the publisher is gone")
-        if "error" in reply.body:
-            _raise(*reply.body["error"])
+            _say(self._channel, ask=request)
+            reply = _read(self._reader)
+        if isinstance(reply, Exception):
+            raise reply
         return reply
-
-
-def _bytes(value: str | None) -> bytes | None:
-    return None if value is None else bytes.fromhex(value)
-
-
-def _raise(name: str, message: str) -> NoReturn:
-    """Raise an error of the publisher in this process."""
-    kind = vars(sys.modules[GravelerError.__module__]).get(name)
-    if isinstance(kind, type) and issubclass(kind, GravelerError):
-        raise kind(message)
-    raise BackendUnavailableError(f"the publisher could not read for this gate: {name}: {message}")

@@ -5,6 +5,7 @@ The process leads a process group. The publisher kills the group when the check 
 exceeded its timeout or has died; the group kills itself when the publisher dies.
 """
 
+import json
 import os
 import signal
 import socket
@@ -13,19 +14,18 @@ import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from threading import Event, Lock
-from typing import Any
 
 from graveler.base.forks import watch
-from graveler.base.worker_pool import interpreter
 from graveler.config import environment
 from graveler.errors import CorruptionError
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import shortened
 from graveler.gates.gate import Answer, Gate, died
-from graveler.gates.isolation.channel import Message, MessageReader, read_answer, send
+from graveler.gates.isolation.channel import MessageReader, read_answer, read_object, send
 from graveler.gates.isolation.child import Task, run_forked
 from graveler.gates.isolation.pickling import pickled
 from graveler.gates.isolation.server import ReadServer
@@ -39,7 +39,10 @@ _ENVIRONMENT = (
     *("PYTHONHASHSEED", "PYTHONHOME", "PYTHONPATH", "PYTHONUTF8", "PYTHONWARNINGS", "VIRTUAL_ENV"),
 )
 _POLLS = 20
-_PROGRAM = "from graveler.gates.isolation.child import main; main()"
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from graveler.gates.isolation.child import main; main()"
+)
 
 
 def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
@@ -87,13 +90,21 @@ class Process(ABC):
         self.ended(wait=True)
 
 
+def _interpreter(*arguments: str) -> list[str]:
+    """Return the command of a new interpreter that finds the same modules as this one."""
+    parts: Iterable[object] = sys.path  # Python ignores items that are not text
+    path = [part or str(Path.cwd()) for part in parts if isinstance(part, str)]
+    # without -P, json would be searched in the working folder first
+    return [sys.executable, "-P", "-c", _PROGRAM, json.dumps(path), *arguments]
+
+
 class _Fresh(Process):
     """A fresh interpreter."""
 
     def __init__(self, channel: socket.socket) -> None:
         number = channel.fileno()
         self._popen = subprocess.Popen(
-            interpreter(_PROGRAM, str(number)),
+            _interpreter(str(number)),
             stdin=subprocess.DEVNULL,
             # without variables that may hold credentials
             env={name: value for name in _ENVIRONMENT if (value := environment(name))},
@@ -159,7 +170,7 @@ class Conversation:
         self._process = process
         self._channel = channel
         self._reads = reads
-        self._reader = MessageReader(channel, _LONGEST, 0)
+        self._reader = MessageReader(channel, _LONGEST)
         self._begun = False
         self._deadline = time.monotonic() + _START_S
 
@@ -171,13 +182,11 @@ class Conversation:
         """
         if task is not None:
             with suppress(TimeoutError):
-                self._send(Message({}, task), _START_S)
+                self._send(task, _START_S)
         while (left := self._deadline - time.monotonic()) > 0:
             try:
-                message = self._reader.take()
-                answer = (
-                    self._receive(left) if message is None else self._handle(message.body, left)
-                )
+                raw = self._reader.take()
+                answer = self._receive(left) if raw is None else self._handle(raw, left)
             except TimeoutError:
                 continue  # it does not read the reply
             except (OSError, ValueError) as error:
@@ -188,10 +197,10 @@ class Conversation:
             return died(f"its process did not start within {_START_S:g} s")
         return died(f"it took longer than its timeout of {self._gate.seconds:g} s, and was stopped")
 
-    def _send(self, message: Message, left: float) -> None:
+    def _send(self, raw: bytes, left: float) -> None:
         self._channel.settimeout(left)
         with suppress(ConnectionError):  # the end of the process is handled next
-            send(self._channel, *message)
+            send(self._channel, raw)
 
     def _receive(self, left: float) -> Answer | None:
         """Read the bytes that arrive; return an answer if the process has ended."""
@@ -206,8 +215,8 @@ class Conversation:
             more = False
         return None if more else _exit_answer(self._process)
 
-    def _handle(self, body: dict[str, Any], left: float) -> Answer | None:
-        match body:
+    def _handle(self, raw: bytes, left: float) -> Answer | None:
+        match body := read_object(raw):
             case {"begun": True} if not self._begun:
                 self._begun = True
                 self._deadline = time.monotonic() + self._gate.seconds

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from graveler.base.forks import held_off
@@ -17,6 +16,8 @@ CREATE TABLE file (id BLOB PRIMARY KEY, size INTEGER, mtime INTEGER) WITHOUT ROW
 CREATE TABLE old (key BLOB PRIMARY KEY, size INTEGER, mtime INTEGER) WITHOUT ROWID;
 CREATE TABLE list (id BLOB PRIMARY KEY) WITHOUT ROWID;
 """
+_SEEN = "SELECT id, size, mtime FROM file WHERE id > ? AND id IN (SELECT id FROM seen)"
+_UNSEEN = "SELECT id, size, mtime FROM file WHERE id > ? AND id NOT IN (SELECT id FROM seen)"
 _BATCH = 5_000
 _PAGE = 1_000
 
@@ -46,12 +47,7 @@ class Scratch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with held_off:
             self._db.close()
 
@@ -65,13 +61,7 @@ class Scratch:
     def addresses(self) -> Iterator[bytes]:
         """Yield the keys that something names, ascending."""
         self._write()
-        last = b""
-        while page := self._select(
-            "SELECT key FROM address WHERE key > ? ORDER BY key LIMIT ?", last, _PAGE
-        ):
-            for (key,) in page:
-                yield key
-            last = page[-1][0]
+        return (key for (key,) in self._pages("SELECT key FROM address WHERE key > ?", "key"))
 
     def is_named(self, key: bytes) -> bool:
         """Return whether something names the key."""
@@ -102,12 +92,7 @@ class Scratch:
 
     def old(self) -> Iterator[tuple[bytes, int, int]]:
         """Yield these files, ascending: key, size, time."""
-        last = b""
-        while page := self._select(
-            "SELECT key, size, mtime FROM old WHERE key > ? ORDER BY key LIMIT ?", last, _PAGE
-        ):
-            yield from page
-            last = page[-1][0]
+        return self._pages("SELECT key, size, mtime FROM old WHERE key > ?", "key")
 
     def add_list(self, identifier: bytes) -> None:
         """Note a range whose list of addresses is in the store."""
@@ -126,21 +111,17 @@ class Scratch:
 
     def seen_files(self) -> Iterator[ListedFile]:
         """Yield the tables in the store that something names, by id."""
-        return self._files("IN")
+        return map(ListedFile._make, self._pages(_SEEN, "id"))
 
     def unseen_files(self) -> Iterator[ListedFile]:
         """Yield the tables in the store that nothing is known to name, by id."""
-        return self._files("NOT IN")
+        return map(ListedFile._make, self._pages(_UNSEEN, "id"))
 
-    def _files(self, which: str) -> Iterator[ListedFile]:
+    def _pages(self, select: str, key: str) -> Iterator[Any]:
+        """Yield the rows of a statement whose parameter is the key after which they begin."""
         last = b""
-        while page := self._select(
-            f"SELECT id, size, mtime FROM file WHERE id > ? AND id {which} (SELECT id FROM seen)"  # noqa: S608 - one of two words of our own
-            " ORDER BY id LIMIT ?",
-            last,
-            _PAGE,
-        ):
-            yield from map(ListedFile._make, page)
+        while page := self._select(f"{select} ORDER BY {key} LIMIT {_PAGE}", last):
+            yield from page
             last = page[-1][0]
 
     def counts(self) -> tuple[int, int]:

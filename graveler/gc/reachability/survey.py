@@ -2,7 +2,7 @@
 
 The kept objects are closed: a kept table never names a deleted table or data file. This also holds
 for a table that is kept only because it is too young to be condemned. A writer that reuses any table
-in the storage therefore has everything that the table names.
+in the storage therefore has everything that the table names. Trees are read from the storage, each table once, never from the cache.
 """
 
 import re
@@ -13,17 +13,30 @@ from typing import NamedTuple
 
 from graveler.base.background import Progress, no_progress
 from graveler.base.clock import unix_us
+from graveler.committed.cache.table import TableKind
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.references import ReadRanges, by_one_process
-from graveler.errors import PermissionDeniedError, ReadOnlyError, StateError
-from graveler.gc.adoption import ADOPTION
-from graveler.gc.marks import Kind, Tally, store_now
+from graveler.committed.references import (
+    AddressLists,
+    Ranges,
+    ReadRanges,
+    by_one_process,
+    named_addresses,
+    named_ranges,
+    ranges_of,
+)
+from graveler.errors import (
+    CorruptionError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    ReadOnlyError,
+    StateError,
+)
+from graveler.gc.marks import FOLDER, Kind, Tally, store_now
 from graveler.gc.reachability.graph import CommitGraph
 from graveler.gc.reachability.retention import Line, kept_commits
 from graveler.gc.reachability.roots import Roots, RunRoots
 from graveler.gc.reachability.scratch import ListedFile, Scratch
-from graveler.gc.reachability.trees import Trees
-from graveler.gc.rules import Keep, Retention
+from graveler.gc.rules import ADOPTION, Keep, Retention
 from graveler.objects.address import DATA, is_made_for, is_old, is_old_storage, is_table
 from graveler.reads.stores import Stores
 from graveler.refs.refs import Refs
@@ -102,7 +115,8 @@ class Survey:
         except (PermissionDeniedError, ReadOnlyError):
             # only a dry run continues: a mark also writes to the storage
             self.now = unix_us(stores.clock.now())
-        self.trees = Trees(stores, scratch, read)
+        self._read = read
+        self._lists = AddressLists(stores.ranges, f"{FOLDER}/{stores.uid}/addresses/")
         self.roots = Roots(stores, scratch, runs)
         self.unknown = _Unknown()
         self._list_tables()
@@ -136,8 +150,44 @@ class Survey:
             self.kept.update(name for name in self._named(identifier) if name not in gone)
         nodes = [self.graph.get(identifier) for identifier in self.kept]
         trees = sorted({node.trees[0] for node in nodes})
-        self.trees.reach_trees(self._reported(trees))
-        self.trees.reach_claims({tree for node in nodes for tree in node.trees[1:]})
+        self.reach_trees(self._reported(trees))
+        self.reach_claims({tree for node in nodes for tree in node.trees[1:]})
+
+    def reach_trees(self, metaranges: Iterable[str]) -> None:
+        """Note trees that kept commits name, their ranges, and the addresses in them."""
+        self._scratch.add_addresses(self._read(self._lists, self._new_ranges(metaranges)))
+
+    def reach_claims(self, metaranges: Iterable[str]) -> None:
+        """Note trees of claims and their ranges. The earlier files that claims name are not kept."""
+        for _ in self._new_ranges(metaranges):
+            pass
+
+    def _new_ranges(self, metaranges: Iterable[str]) -> Ranges:
+        for metarange in metaranges:
+            identifier = bytes.fromhex(metarange)
+            if metarange == EMPTY_METARANGE or not self._scratch.see(identifier):
+                continue
+            for info in ranges_of(self._stores.ranges, identifier):
+                if self._scratch.see(info.id):
+                    yield info, self._scratch.has_list(info.id)
+
+    def reach_stray(self, identifier: bytes) -> None:
+        """Note a table that is kept although no kept commit names it, and the objects it names.
+
+        A writer of the same table reuses it with all that it names. A table that was deleted in
+        the meantime, or cannot be read, names nothing.
+        """
+        if not self._scratch.see(identifier):
+            return
+        try:
+            reader = self._stores.ranges.stored(identifier)
+            if reader.user_properties.get("type") == TableKind.METARANGE:
+                for range_id in list(named_ranges(reader)):
+                    self.reach_stray(range_id)
+            else:
+                self._scratch.add_addresses(list(named_addresses(reader)))
+        except (ObjectNotFoundError, CorruptionError):
+            return
 
     def _reported(self, trees: Sequence[str]) -> Iterator[str]:
         for done, tree in enumerate(trees):
@@ -218,7 +268,7 @@ class Survey:
 
     def lost_lists(self) -> Iterator[str]:
         """Yield the keys of the lists of addresses whose ranges are gone."""
-        return map(self.trees.lists.key, self._scratch.lost_lists())
+        return map(self._lists.key, self._scratch.lost_lists())
 
     def table_kinds(self) -> frozenset[bytes]:
         """Return the metaranges that any commit names; other stray tables are ranges."""
@@ -242,7 +292,7 @@ class Survey:
                 self._scratch.add_file(
                     ListedFile(bytes.fromhex(match[1]), info.size, unix_us(info.mtime))
                 )
-            elif listed := self.trees.lists.identifier(info.key):
+            elif listed := self._lists.identifier(info.key):
                 self._scratch.add_list(listed)
             elif not self._is_own(info.key):
                 self.unknown.add(info.key)

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote_plus
 
 from graveler.base.arguments import expand_home
+from graveler.base.bounded import csv_rows, orc_batches, parquet_batches, text_columns
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
@@ -26,7 +27,6 @@ from graveler.errors import (
 )
 from graveler.objects.address import AddressBook
 from graveler.objects.store import PIECE_BYTES, ObjectStore, file_state, local_failure
-from graveler.reads.bounded import csv_rows, orc_batches, parquet_batches, text_columns
 from graveler.reads.stores import Stores
 
 Row = Mapping[str, Any]

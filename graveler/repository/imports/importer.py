@@ -23,16 +23,15 @@ from graveler.errors import (
 from graveler.model import Entry
 from graveler.objects.address import AddressBook
 from graveler.reads.stores import Stores
-from graveler.repository.borrowed import Row
-from graveler.repository.bundles import Bundle, bundling
-from graveler.repository.copies import delete_others
-from graveler.repository.imports.entries import Entries
 from graveler.repository.imports.files import is_table, local_path
-from graveler.repository.imports.found import Found, Source, matcher
+from graveler.repository.imports.found import Entries, Found, Source, matcher
 from graveler.repository.imports.inventory import inventory
 from graveler.repository.imports.listing import base_of, listing
-from graveler.repository.links import LinkRules, linked
-from graveler.repository.writes import StagedWrites
+from graveler.repository.writes.borrowed import Row
+from graveler.repository.writes.bundles import Bundle, bundling
+from graveler.repository.writes.copies import delete_others
+from graveler.repository.writes.links import LinkRules, linked
+from graveler.repository.writes.staged import StagedWrites
 from graveler.values import stage_entry
 
 _CHUNK = 5_000
@@ -98,7 +97,7 @@ def import_files(
         if replaces:
             removed = delete_others(stores, writes.name, bundle, prefix.encode())
         bundle.land()
-        return Imported(rows.files, rows.size, removed)
+        return Imported(rows.entries.files, rows.entries.size, removed)
 
 
 def source_text(source: Any) -> str:
@@ -146,25 +145,21 @@ def source_of(
 
 
 class _Rows:
-    """Makes staged rows of files, and counts them."""
+    """Makes staged rows of files."""
 
     def __init__(self, stores: Stores, prefix: str, *, verify: bool) -> None:
         self._stores = stores
         self._verify = verify
-        self._entries = Entries(LinkRules.of(stores), prefix)
-        self.files = 0
-        self.size = 0
+        self.entries = Entries(LinkRules.of(stores), prefix)
 
     def of(self, source: Source) -> Iterator[Row]:
         """Yield the rows of all files."""
         for chunk in batches(source.read(), _CHUNK):
-            entries = [self._entries.of(found) for found in chunk]
+            entries = [self.entries.of(found) for found in chunk]
             if self._verify and not source.is_listing:
                 entries = self._verified(chunk, entries)
             for entry in entries:
                 key = entry.path.encode()
-                self.files += 1
-                self.size += entry.size
                 yield Row(key, stage_entry(key, entry))
 
     def _verified(self, chunk: list[Found], entries: list[Entry]) -> list[Entry]:

@@ -11,7 +11,7 @@ from graveler.objects.address import AddressBook
 from graveler.objects.store import ObjectInfo, ObjectStore, check_key
 from graveler.reads.stores import Stores
 from graveler.repository.imports.found import Found, Piece, Source
-from graveler.repository.links import version_in
+from graveler.repository.writes.links import version_in
 
 _THREADS = 8
 _PAGE = 1_000

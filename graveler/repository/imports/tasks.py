@@ -6,31 +6,38 @@ killed. It returns a row for each range of the slice, and one row with counts.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graveler.committed.apply import StagedChange, Tally
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.base.telemetry import COMMIT
+from graveler.committed.apply import Applied, StagedChange, Tally
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.slices import Cut, Part, build, replacing
 from graveler.errors import (
     CorruptionError,
     GravelerError,
     InvalidInputError,
     NewerFormatError,
+    NoChangesError,
     ObjectNotFoundError,
     OlderFormatError,
     PermissionDeniedError,
     SourceChangedError,
+    StateError,
 )
-from graveler.model import RangeInfo
+from graveler.model import BranchRecord, Commit, RangeInfo
 from graveler.objects.store import ObjectStore
-from graveler.repository.imports.entries import Entries
+from graveler.publishing.landing import CommitSpec, Tip, claims_after, land, look, make_commit
+from graveler.publishing.tracing import traced
+from graveler.reads.listing import within
+from graveler.reads.stores import Stores
+from graveler.reads.versions import newest_first
 from graveler.repository.imports.files import named_rows
+from graveler.repository.imports.found import Entries
 from graveler.repository.imports.inventory import InventoryRows
-from graveler.repository.links import LinkRules
+from graveler.repository.writes.links import LinkRules
 from graveler.values import decode_range_info, encode_entry, encode_range_info, record_id
 
 if TYPE_CHECKING:
@@ -94,7 +101,6 @@ class Sliced(NamedTuple):
     found: list[bytes]
     files: int = 0
     size: int = 0
-    notes: Any = None
 
     @classmethod
     def of(
@@ -104,11 +110,10 @@ class Sliced(NamedTuple):
         *,
         files: int = 0,
         size: int = 0,
-        notes: Any = None,
     ) -> "Sliced":
         """Return the result of a task. `found` has the ids of all existing tables."""
         there = [info.id for info in part.infos if info.id in found]
-        return cls(part, there, files, size, notes)
+        return cls(part, there, files, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +142,15 @@ class SliceTask:
         if self.replaces is not None:
             changes = replacing(store, self.cut, number, self.replaces, changes)
         part = build(store, self.cut, number, changes)
-        return Sliced.of(part, found, files=rows.files, size=rows.size)
+        return Sliced.of(part, found, files=rows.entries.files, size=rows.entries.size)
 
 
 class _Rows:
-    """Converts rows to changes, and counts them."""
+    """Converts rows to changes."""
 
     def __init__(self, rules: LinkRules) -> None:
         self._reader = InventoryRows("", verify=False)
-        self._entries = Entries(rules, "")
-        self.files = 0
-        self.size = 0
+        self.entries = Entries(rules, "")
 
     def changes(self, table: "pa.Table") -> Iterator[StagedChange]:
         """Yield the changes of rows, in key order."""
@@ -176,10 +179,7 @@ class _Rows:
         found = self._reader.found(row, where)
         if found is None:
             raise InvalidInputError(f"{where}: address {row['address']!r} names a folder")
-        entry = self._entries.of(found)
-        self.files += 1
-        self.size += entry.size
-        value = encode_entry(entry)[1]
+        value = encode_entry(self.entries.of(found))[1]
         return key, record_id(key, value), value
 
 
@@ -196,6 +196,8 @@ def run_slice(
 ) -> "Iterator[pa.RecordBatch]":
     """Yield the rows of the result for the rows of one slice, or nothing for no rows.
 
+    An error that a repetition cannot fix is a row, too.
+
     Args:
         batches: The rows, with the number of the slice.
         run: Builds a slice from its number and its rows.
@@ -206,7 +208,11 @@ def run_slice(
     if filled:
         table = pa.Table.from_batches(filled)
         number = table.column(SLICE)[0].as_py()
-        yield result_batch(number, partial(run, number, table.drop_columns([SLICE])))
+        try:
+            rows = _encoded(number, run(number, table.drop_columns([SLICE])))
+        except FAULTS as error:
+            rows = [(number, None, Fault.of(error).encode(), False)]
+        yield batch_of(rows, RESULT)
 
 
 def in_key_order(table: "pa.Table") -> "Iterator[pa.RecordBatch]":
@@ -233,20 +239,26 @@ def task_store(objects: ObjectStore) -> tuple[RangeStore, set[bytes]]:
     return RangeStore(objects, RangeCache(None, _CACHE_BYTES), rescue=note), found
 
 
-def result_batch(number: int, build: Callable[[], Sliced]) -> "pa.RecordBatch":
-    """Return the rows of the result for a slice, or for an error that a repetition cannot fix."""
+def batch_of(rows: Sequence[tuple[Any, ...]], schema: str) -> "pa.RecordBatch":
+    """Return rows as a batch with the columns of a schema of Spark."""
     import pyarrow as pa
 
-    try:
-        rows = _encoded(number, build())
-    except FAULTS as error:
-        rows = [(number, None, Fault.of(error).encode(), False)]
-    columns = zip(*rows, strict=True)
-    types = (pa.int32(), pa.binary(), pa.binary(), pa.bool_())
-    names = [field.split()[0] for field in RESULT.split(", ")]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], names
-    )
+    types = {
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "boolean": pa.bool_(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "array<string>": pa.list_(pa.string()),
+        "map<string,string>": pa.map_(pa.string(), pa.string()),
+    }
+    fields = [field.split() for field in schema.split(", ")]
+    arrays = [
+        pa.array([row[place] for row in rows], types[kind])
+        for place, (_, kind) in enumerate(fields)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
 
 
 def _encoded(number: int, sliced: Sliced) -> list[tuple[int, bytes | None, bytes, bool]]:
@@ -264,13 +276,12 @@ def _encoded(number: int, sliced: Sliced) -> list[tuple[int, bytes | None, bytes
         reused=part.reused,
         files=sliced.files,
         size=sliced.size,
-        notes=sliced.notes,
     )
     return [*rows, (number, None, counts, False)]
 
 
-def decoded(rows: list[tuple[int, bytes | None, bytes, bool]]) -> Sliced | Fault:
-    """Return the slice, or the fault, of these rows."""
+def decoded(rows: list[tuple[int, bytes | None, bytes, bool]]) -> Sliced:
+    """Return the slice of these rows, or raise their fault."""
     infos: list[RangeInfo] = []
     found: list[bytes] = []
     last = b"{}"
@@ -284,8 +295,53 @@ def decoded(rows: list[tuple[int, bytes | None, bytes, bool]]) -> Sliced | Fault
             found.append(info.id)
     counts: dict[str, Any] = json.loads(last)
     if "fault" in counts:
-        return Fault.read(last)
+        raise Fault.read(last).error()
     infos.sort(key=lambda info: info.max_key)
     tally = Tally(counts["added"], counts["changed"], counts["removed"])
     part = Part(infos, tally, counts["written"], counts["reused"])
-    return Sliced(part, found, counts["files"], counts["size"], counts["notes"])
+    return Sliced(part, found, counts["files"], counts["size"])
+
+
+BuildTree = Callable[[str], Applied]
+"""Applies the import to the tree of a metarange id. It runs again if the branch has moved."""
+
+
+def land_tree(
+    stores: Stores, name: str, spec: CommitSpec, build: BuildTree, *, prefix: bytes, fence: str = ""
+) -> Commit:
+    """Commit the tree that an import makes from the head.
+
+    Args:
+        build: Makes the tree. On return all of it is in the store.
+        prefix: The start of the keys that the import writes.
+        fence: The fence of the run that owns the branch, or "" for a user's branch.
+    """
+
+    def make(tip: Tip) -> BranchRecord:
+        if tip.rules is not None:
+            tip.rules.check(name, "write")
+        _check_unstaged(stores, tip.record, prefix)
+        applied = build(tip.head.metarange)
+        if not applied.changed:
+            raise NoChangesError(f"branch {name!r}: the head has all of the import already")
+        tree = applied.metarange
+        claims = claims_after(stores, (name, fence, spec), tip.head, tree)
+        made = make_commit(stores, tree=tree, parents=(tip.head,), spec=spec, claims=claims)
+        return tip.at(made)
+
+    with traced(stores, COMMIT, {"vcs.ref.head.name": name}) as work:
+        first = look(stores, name, fence=fence, rules=not fence)
+        guard = "" if fence else "commit"
+        landed = land(stores, name, "commit", make, fence=fence, guard=guard, first=first)
+        work.end(landed.head, landed=True)
+        return landed.head
+
+
+def _check_unstaged(stores: Stores, record: BranchRecord, prefix: bytes) -> None:
+    """Refuse staged writes below the import's prefix, because they would hide the import."""
+    staged = stores.staging.scan(newest_first(record), prefix)
+    for key, _ in within(prefix, staged):
+        raise StateError(
+            f"branch {record.name!r} has a staged write of {key.decode()!r}, below the folder of the "
+            "import, which would hide it: commit it or discard it first"
+        )

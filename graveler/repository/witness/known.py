@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from graveler.base.clock import unix_us
-from graveler.base.records import Fields, decode_json, encode_json
+from graveler.base.records import Name, Schema
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -36,7 +35,7 @@ class Known:
     etag: str = ""
     place: str = ""
     at: datetime = _NEVER
-    issued: tuple[tuple[int, str], ...] = ()
+    issued: tuple[tuple[int, Name], ...] = ()
 
     def knows(self, marker: Marker) -> bool:
         """Return whether this key-value store issued the marker's count.
@@ -68,32 +67,7 @@ class Known:
         )
 
 
-def encode_known(known: Known) -> bytes:
-    """Return the bytes of the record."""
-    return encode_json(
-        {
-            "acked": known.acked,
-            "at": unix_us(known.at),
-            "count": known.count,
-            "etag": known.etag,
-            "issued": [list(pair) for pair in known.issued],
-            "place": known.place,
-        }
-    )
-
-
-def decode_known(raw: bytes, what: str) -> Known:
-    """Return the record of these bytes. `what` names it in errors."""
-    fields = Fields(decode_json(raw, what), what)
-    issued = fields.rows("issued", ("count", "nonce"))
-    return Known(
-        count=fields.number("count"),
-        acked=fields.number("acked"),
-        etag=fields.text("etag"),
-        place=fields.text("place"),
-        at=fields.moment("at"),
-        issued=tuple((pair.number("count"), pair.name("nonce")) for pair in issued),
-    )
+KNOWN = Schema(Known)
 
 
 def mismatch(

@@ -1,10 +1,9 @@
 """The marker: the one object of a storage that names its owner and the owner's count."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from graveler.base.clock import unix_us
-from graveler.base.records import FORMAT, Fields, decode_json, encode_json
+from graveler.base.records import Name, Schema, decode_json
 from graveler.errors import ObjectNotFoundError
 from graveler.objects.address import storage_id
 from graveler.objects.store import ObjectStore
@@ -23,9 +22,9 @@ class Owner:
         storage_id: The id of the storage, which a later owner keeps.
     """
 
-    lake: str
-    uid: str
-    name: str
+    lake: Name
+    uid: Name
+    name: Name
     where: str
     storage_id: str = ""
 
@@ -42,7 +41,7 @@ class Marker:
 
     owner: Owner
     count: int
-    nonce: str
+    nonce: Name
     at: datetime
 
     def __str__(self) -> str:
@@ -57,31 +56,22 @@ class Marker:
         return (self.owner.lake, self.owner.uid) == (owner.lake, owner.uid)
 
 
+_OWNER = Schema(Owner, added=("storage_id",))
+_MARKER = Schema(Marker, apart=("owner",), stamped=True)
+
+
 def encode_marker(marker: Marker) -> bytes:
     """Return the bytes of the object."""
-    return encode_json(
-        {
-            **asdict(marker.owner),
-            "at": unix_us(marker.at),
-            "count": marker.count,
-            "format": FORMAT,
-            "nonce": marker.nonce,
-        }
-    )
+    return _MARKER.encode(marker, **_OWNER.plain(marker.owner))
 
 
 def decode_marker(raw: bytes, what: str) -> Marker:
     """Return the marker of these bytes. `what` names it in errors."""
-    fields = Fields(decode_json(raw, what, stamped=True), what)
-    uid = fields.name("uid")
-    owner = Owner(
-        lake=fields.name("lake"),
-        uid=uid,
-        name=fields.name("name"),
-        where=fields.text("where"),
-        storage_id=fields.text("storage_id", "") or storage_id(uid, old=True),
-    )
-    return Marker(owner, fields.number("count"), fields.name("nonce"), fields.moment("at"))
+    value = decode_json(raw, what, stamped=True)
+    owner = _OWNER.read(value, what)
+    if not owner.storage_id:
+        owner = replace(owner, storage_id=storage_id(owner.uid, old=True))
+    return _MARKER.read(value, what, owner=owner)
 
 
 def read_marker(objects: ObjectStore) -> Marker | None:

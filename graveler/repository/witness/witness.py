@@ -21,8 +21,8 @@ marker was last written, opening a repository makes no request. A folder is alwa
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import TypeVar
@@ -43,15 +43,9 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.kv.record_store import RecordStore
-from graveler.kv.store import KVStore, Predicate, Stored
+from graveler.kv.store import KVStore, KVWrapper, Predicate
 from graveler.objects.store import ObjectStore
-from graveler.repository.witness.known import (
-    Known,
-    decode_known,
-    encode_known,
-    mismatch,
-    wrong_storage,
-)
+from graveler.repository.witness.known import KNOWN, Known, mismatch, wrong_storage
 from graveler.repository.witness.marker import (
     MARKER,
     Marker,
@@ -88,12 +82,11 @@ class Witness:
     ) -> None:
         self._owner = owner
         self._what = f"witness of {owner.name!r} in the key-value store"
-        self._records: RecordStore[bytes, Known] = RecordStore(
+        self._records: RecordStore[Known] = RecordStore(
             kv,
             f"witness:{owner.uid}",
-            key=bytes,
-            encode=encode_known,
-            decode=lambda raw: decode_known(raw, self._what),
+            encode=KNOWN.encode,
+            decode=lambda raw: KNOWN.decode(raw, self._what),
         )
         self._objects = objects
         self._clock = clock
@@ -357,7 +350,7 @@ class Witness:
         )
 
 
-class WitnessedKVStore(KVStore):
+class WitnessedKVStore(KVWrapper):
     """A key-value store that calls the witness before each conditional write or deletion.
 
     Args:
@@ -369,49 +362,16 @@ class WitnessedKVStore(KVStore):
     # ruff: noqa: D102
 
     def __init__(self, store: KVStore, moving: Callable[[], None]) -> None:
-        self._store = store
+        super().__init__(store)
         self._moving = moving
-
-    def get(self, partition: str, key: bytes) -> Stored | None:
-        return self._store.get(partition, key)
-
-    def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
-        return self._store.get_many(keys)
-
-    def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        return self._store.turn(name, patience)
-
-    def set(self, partition: str, key: bytes, value: bytes) -> None:
-        self._store.set(partition, key, value)
-
-    def set_many(self, partition: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        self._store.set_many(partition, items)
 
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         self._moving()
         return self._store.set_if(partition, key, value, predicate)
 
-    def delete(self, partition: str, key: bytes) -> None:
-        self._store.delete(partition, key)
-
-    def delete_many(self, partition: str, keys: Iterable[bytes]) -> None:
-        self._store.delete_many(partition, keys)
-
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         self._moving()
         self._store.delete_if(partition, key, predicate)
-
-    def drop(self, partition: str) -> None:
-        self._store.drop(partition)
-
-    def scan(self, partition: str, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        return self._store.scan(partition, start)
-
-    def scan_all(self, partition: str) -> Iterator[tuple[bytes, bytes]]:
-        return self._store.scan_all(partition)
-
-    def partitions(self, prefix: str) -> Iterator[str]:
-        return self._store.partitions(prefix)
 
     def close(self) -> None:
         """Do nothing. The owner closes the store."""

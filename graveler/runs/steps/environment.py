@@ -7,16 +7,17 @@ joined by the process that opened it. A name, or a handle without a fence, is a 
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Self
 
 from graveler.base.names import step_branch
-from graveler.base.records import Fields, decode_json, encode_json
+from graveler.base.records import Schema
 from graveler.config import environment, lake_environment
 from graveler.errors import CorruptionError, FencedError, InvalidInputError, RunStateError
+from graveler.reads.view import observed
 from graveler.repository.branch import Branch
-from graveler.runs.attempt import Attempt, RunBranch, SourceBranch
+from graveler.runs.attempt import Attempt, ObservedBranch, RunBranch
 from graveler.runs.record import RunHandle
 from graveler.runs.records import RunRecords
 from graveler.runs.state import RunState
@@ -49,25 +50,20 @@ class StepHandle:
 
     def to_json(self) -> str:
         """Return the handle as text."""
-        return encode_json(asdict(self)).decode("utf-8", "surrogatepass")
+        return _HANDLE.encode(self).decode("utf-8", "surrogatepass")
 
     @classmethod
-    def from_text(cls, text: str) -> Self:
+    def from_text(cls, text: str) -> "StepHandle":
         """Return the handle of its JSON text, or of a step's name."""
         if not text.startswith("{"):
             return cls(text)
-        what = "step handle"
         try:
-            handle = Fields(decode_json(text.encode("utf-8", "surrogatepass"), what), what)
-            return cls(
-                handle.text("name"),
-                handle.number("try_number"),
-                handle.pairs("metadata"),
-                handle.text("fence"),
-                handle.text("owner", ""),
-            )
+            return _HANDLE.decode(text.encode("utf-8", "surrogatepass"))
         except CorruptionError as error:
             raise InvalidInputError(f"not a step handle ({error}): {text[:80]!r}") from error
+
+
+_HANDLE = Schema(StepHandle, "step handle", added=("owner",))
 
 
 @lru_cache(maxsize=16)  # a filesystem reads the environment for each file
@@ -146,7 +142,7 @@ class StepEnvironment:
                     f"{RUN} is a run of repository {self.run.repository!r}, not of {stores.name!r}: "
                     f"leave {REPOSITORY} and --repo out"
                 )
-            return self.run
+            return replace(self.run, location=stores.location)
         if not self.run:
             raise InvalidInputError(
                 f"no run in the environment: {RUN} is not set; start the program with {_EXEC}"
@@ -174,11 +170,6 @@ def step_variables(handle: RunHandle, step: StepHandle) -> dict[str, str]:
     return variables
 
 
-def environment_of(branch: RunBranch, handle: RunHandle, step: StepHandle) -> dict[str, str]:
-    """Return the variables of a step, which name the lake as this process does."""
-    return step_variables(replace(handle, location=branch.repository.location), step)
-
-
 class OpenStep(RunBranch):
     """A step that another process has opened, to read and write; that process joins it.
 
@@ -197,7 +188,7 @@ class OpenStep(RunBranch):
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which another process works in this step."""
-        return environment_of(self, self.run, self._handle)
+        return step_variables(self.run, self._handle)
 
     def check(self) -> None:
         """Check that this try of the step is still open.
@@ -221,7 +212,8 @@ class OpenStep(RunBranch):
         """
         if isinstance(branch, RunBranch):
             return branch
-        return SourceBranch(self.repository, branch.name, self._reads)
+        source = Branch(self.repository, branch.name)
+        return observed(ObservedBranch, source, self._observer)
 
     def record_reads(self) -> None:
         """Record the inputs of this process on the run; the step's process does not see them."""

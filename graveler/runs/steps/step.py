@@ -12,7 +12,7 @@ identifies its work, and the commits before and after it.
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
@@ -20,10 +20,10 @@ from typing import Self
 
 from graveler.base.arguments import text
 from graveler.base.names import check_caller_pairs, step_branch
-from graveler.committed.claims import claims_of, record_diff, title_of
+from graveler.committed.claims import claims_of
 from graveler.committed.diff import same_records
 from graveler.config import exported
-from graveler.errors import AlreadyExistsError, FencedError, NoChangesError, RefNotFoundError
+from graveler.errors import FencedError, NoChangesError
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
 from graveler.publishing.landing import (
     CommitSpec,
@@ -33,107 +33,22 @@ from graveler.publishing.landing import (
     tip_of,
 )
 from graveler.publishing.tables import check_merged, noted, tables_outside
-from graveler.reads.stores import Stores
 from graveler.refs.branches import owned
-from graveler.refs.history import is_ancestor
-from graveler.refs.mover import remove
 from graveler.refs.refs import Look
-from graveler.repository.borrowed import Hold, holding
 from graveler.repository.merges import merge_trees, reconciled
 from graveler.repository.reconciliation import (
     Reconciliation,
     Trees,
-    applied,
     trees_of,
-    values_at,
 )
+from graveler.repository.writes.borrowed import Hold, holding
 from graveler.runs.attempt import Attempt, RunBranch
-from graveler.runs.branch import drop_branch, head_of, replace_branch, run_head
-from graveler.runs.record import RunRecord, encode_inputs
-from graveler.runs.records import RunRecords
-from graveler.runs.steps.environment import StepHandle, environment_of
-from graveler.runs.steps.withdrawal import without
+from graveler.runs.branch import create_or_replace, discard_branch, drop_branch, head_of
+from graveler.runs.record import encode_inputs
+from graveler.runs.steps.earlier import WORK, earlier_join, find_step, undone, work_id
+from graveler.runs.steps.environment import StepHandle, step_variables
 
-WORK = "graveler.step_work"
-"""Metadata of a commit that joins a step: what identifies its work; "" if it wrote nothing."""
-_ENDS = ("graveler.step_base", "graveler.step_head")
 _log = logging.getLogger(__name__)
-
-
-def own_steps(stores: Stores, start: str, *, key: str) -> Iterator[tuple[str, Commit]]:
-    """Yield steps and the commits with which they joined, newest first.
-
-    It reads only the run's own commits, from `start` backwards.
-    """
-    commit = stores.refs.commits.find(start)
-    while commit is not None:
-        metadata = commit.metadata
-        if metadata.get("graveler.run") != key or "graveler.published" in metadata:
-            return
-        if "graveler.step" in metadata:
-            yield metadata["graveler.step"], commit
-        commit = stores.refs.commits.find(commit.parents[0]) if commit.parents else None
-
-
-def _find_step(stores: Stores, head: str, *, key: str, step: str) -> Commit | None:
-    """Return the commit with which the step last joined the run, or None."""
-    own = own_steps(stores, head, key=key)
-    return next((commit for name, commit in own if name == step), None)
-
-
-def work_id(stores: Stores, commit: Commit, writer: str) -> str:
-    """Return what identifies the work of a step that stands at a commit; "" for none."""
-    title = title_of(stores.ranges, claims_of(commit), writer)
-    return "" if title is None else title.hex()
-
-
-def _earlier(
-    stores: Stores, record: RunRecord, fork: Commit, writer: str, step: str
-) -> Commit | None:
-    """Return the commit with which the work of the step that stands at the fork joined.
-
-    Only claims decide what is withdrawn. This commit is for readers. If the record no longer has
-    the publish, the fork represents it.
-    """
-    joined = _find_step(stores, fork.id, key=record.key, step=step)
-    if joined is not None:
-        return joined
-    work = work_id(stores, fork, writer)
-    for head in reversed(record.heads):
-        joined = _find_step(stores, head, key=record.key, step=step)
-        if joined is not None and WORK not in joined.metadata:
-            return joined if is_ancestor(stores.refs.commits, head, fork.id) else None
-        if work and joined is not None and joined.metadata[WORK] == work:
-            return joined
-    return fork if work else None
-
-
-def _undone(
-    stores: Stores,
-    head: Commit,
-    writer: str,
-    earlier: Commit | None,
-    hold: Hold,
-    **how: bool,
-) -> Trees:
-    """Return the trees of a commit with the work of a step withdrawn; see `without`."""
-    trees = trees_of(head)
-    if earlier is None or WORK in earlier.metadata or "graveler.step" not in earlier.metadata:
-        return without(stores, trees, writer, hold, **how)
-    # joined by a version without claims, which kept the trees before and after the work
-    ends = (stores.refs.commits.find(earlier.metadata.get(end, "")) for end in _ENDS)
-    base, done = (None if end is None else end.metarange for end in ends)
-    if base is None or done is None:
-        _log.warning("step %r: earlier work is no longer known", earlier.metadata["graveler.step"])
-        return trees
-    rows = list(record_diff(stores.ranges, base, done))
-    now = values_at(stores, trees.files, [row.key for row in rows])
-    files = {
-        row.key: row.left_value
-        for row, value in zip(rows, now, strict=True)
-        if value == row.right_value
-    }
-    return Trees(applied(stores, trees.files, files), trees.claims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +95,14 @@ def open_step(
     )
     attempt.saw(records.read(run.key, mine) or records.get(run.key))
     attempt.work()
-    fork = head_of(stores, run, of_run)
+    fork = head_of(stores, run, of_run and of_run.record)
     number, fence = records.next_try(branch, run.attempt, newest, owner)
     known = attempt.known
-    earlier = _earlier(stores, known, fork, branch, name)
+    earlier = earlier_join(stores, known, fork, branch, name)
     how = {"fresh": known.fresh, "keeps_tables": keeps_tables}
     with holding(stores) as hold:
         start = fork
-        trees = _undone(stores, fork, branch, earlier, hold, **how)
+        trees = undone(stores, fork, branch, earlier, hold, **how)
         if trees != trees_of(fork):
             spec = CommitSpec(f"{name}: without its earlier try", {"graveler.run": run.key})
             start = make_commit(
@@ -201,37 +116,24 @@ def open_step(
             fence=fence,
             hidden=True,
         )
+
+        def newest_try(_: BranchRecord) -> BranchRecord:
+            if records.last_try_fence(branch) != fence:
+                raise FencedError(f"step branch {branch!r}: a newer try was started meanwhile")
+            return record
+
         named, found = refs.name_and_read(refs.branches.place(run.branch))
-        _take_branch(records, record, named)
+        create_or_replace(stores, record, lambda: record, newest_try, named=named, missing=True)
     try:
         # if the run was opened again, leave no branch
-        head_of(stores, run, found[0]) if found else run_head(stores, run)
+        now = found[0] and found[0].record if found else refs.branches.find(run.branch)
+        head_of(stores, run, now)
     except FencedError:
         drop_branch(stores, branch, up_to=run.attempt)
         raise
     pairs = {**known.metadata, **metadata}
     work = _Try(name, try_number, number, fence, pairs, fork, start, earlier, how, owner)
     return Step(attempt, work)
-
-
-def _take_branch(records: RunRecords, record: BranchRecord, named: Callable[[str], None]) -> None:
-    def change(_: BranchRecord) -> BranchRecord:
-        if records.last_try_fence(record.name) != record.fence:
-            raise FencedError(f"step branch {record.name!r}: a newer try was started meanwhile")
-        return record
-
-    def landed(now: BranchRecord) -> bool:
-        return now.fence == record.fence
-
-    while True:
-        try:
-            records.stores.refs.branches.create(record, named=named)
-        except AlreadyExistsError:
-            try:
-                replace_branch(records.stores, record.name, change, landed=landed)
-            except RefNotFoundError:
-                continue  # the branch was dropped between the two reads
-        return
 
 
 class Step(RunBranch):
@@ -296,7 +198,7 @@ class Step(RunBranch):
         """
         work = self._work
         handle = StepHandle(work.step, work.try_number, dict(work.metadata), self._fence)
-        return environment_of(self, self.run, handle)
+        return step_variables(self.run, handle)
 
     def exported(self) -> AbstractContextManager[None]:
         """Set the variables of `environment` in this process, for a ``with`` block.
@@ -315,14 +217,7 @@ class Step(RunBranch):
 
     def discard(self) -> None:
         """Discard the try: delete the step's branch."""
-        stores = self.repository
-        known = stores.refs.branches.remembered(self._name)
-        if known is not None and known.record.fence != self._fence:
-            known = None
-        tokens = remove(
-            stores.refs, self._name, lambda branch: branch.fence == self._fence, known=known
-        )
-        stores.staging.drop(*tokens)
+        discard_branch(self.repository, self._name, lambda now: now.fence == self._fence)
 
     def undo(self) -> Commit | None:
         """Join without writes, which undoes the step's earlier success.
@@ -433,7 +328,7 @@ class Step(RunBranch):
 
     def _joined_trees(self, head: Commit, done: Commit, hold: Hold) -> Trees:
         stores, work = self.repository, self._work
-        latest = _find_step(stores, head.id, key=self.run.key, step=self.step)
+        latest = find_step(stores, head.id, key=self.run.key, step=self.step)
         if latest is not None and int(latest.metadata["graveler.step_number"]) > work.number:
             raise FencedError(f"step {self.step!r}: a newer try has joined the run already")
         if head.id == work.fork.id:
@@ -441,7 +336,7 @@ class Step(RunBranch):
             if self.earlier is not None and same_records(stores.ranges, now.files, new.files):
                 return Trees(now.files, new.claims)  # in the ranges that are there
             return new
-        trees = _undone(stores, head, self._name, latest or self.earlier, hold, **work.how)
+        trees = undone(stores, head, self._name, latest or self.earlier, hold, **work.how)
         what = f"step {self.step!r} of run {self.run.key!r}"
         start = trees_of(work.start)
         both = Reconciliation.of(stores, None, start, trees_of(done), trees, joins=True)

@@ -1,15 +1,17 @@
 """The rows that commits append to a table, found from a batch of their changes."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 from graveler.committed.units import log_of
 from graveler.errors import ObjectNotFoundError, StateError
+from graveler.frames.spark.reader import ReadOptions, read
 from graveler.model import ChangeKind, Commit, Entry
 from graveler.reads.partitions import is_hidden
 from graveler.reads.ports import View
+from graveler.reads.stores import Stores
 from graveler.repository.reverts import CHERRY_PICK
-from graveler.spark.reader import ReadOptions, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,32 +22,36 @@ COMPACTION = "spark.compaction"
 """Name in the metadata of a commit: the table that it has compacted, with the same rows."""
 
 
+@dataclass(frozen=True, slots=True)
 class AddedFiles:
-    """Files that commits have added, as a tree without other files."""
+    """Files that commits have added, in the order of their paths, as a tree without other files."""
 
-    def __init__(self, view: View, entries: Sequence[Entry]) -> None:
-        self.repository = view.repository
-        self._view = view
-        self._entries = sorted(entries, key=lambda entry: entry.path.encode())
+    view: View
+    files: Sequence[Entry]
+
+    @property
+    def repository(self) -> Stores:
+        """The stores of the repository."""
+        return self.view.repository
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
         """Yield the files below `prefix`."""
-        return (entry for entry in self._entries if entry.path.startswith(prefix))
+        return (entry for entry in self.files if entry.path.startswith(prefix))
 
     def stat(self, path: str) -> Entry:
         """Return the file at a path."""
-        for entry in self._entries:
+        for entry in self.files:
             if entry.path == path:
                 return entry
         raise ObjectNotFoundError(f"{path!r} was not added")
 
     def open(self, path: Entry) -> BinaryIO:
         """Return a stream of a file."""
-        return self._view.open(path)
+        return self.view.open(path)
 
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of a file."""
-        return self._view.uri(entry)
+        return self.view.uri(entry)
 
 
 def read_appended(
@@ -63,9 +69,6 @@ def added_files(
     """Return the files that changes add to a table; None if there are none.
 
     Files that Spark skips are not part of a table, except the log of a Delta table, which `read` refuses.
-
-    Args:
-        changes: The commit id, the kind and the path of each change.
     """
     paths: dict[str, list[str]] = {}
     compactions: dict[str, bool] = {}
@@ -87,6 +90,7 @@ def added_files(
         return None
     views = {commit_id: repository.ref(commit_id) for commit_id in paths}
     entries = [views[found].stat(path) for found in paths for path in paths[found]]
+    entries.sort(key=lambda entry: entry.path.encode())
     return AddedFiles(next(iter(views.values())), entries)
 
 

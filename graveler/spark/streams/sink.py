@@ -6,6 +6,8 @@ the batch and the id of the query from its checkpoint. A batch that the branch a
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graveler.errors import (
@@ -15,15 +17,13 @@ from graveler.errors import (
     InvalidInputError,
     MergeConflictError,
 )
+from graveler.frames.spark.loading import is_remote
+from graveler.frames.spark.writer import WriteOptions
 from graveler.spark.idempotence import Txn
-from graveler.spark.ports import is_remote
-from graveler.spark.transactions import Transaction, transaction
-from graveler.spark.writer import WriteOptions
+from graveler.spark.transactions import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from graveler.spark.tables import Tables
 
 BatchWork = Callable[[Transaction, "DataFrame"], Any]
 """Writes a micro-batch by a transaction."""
@@ -37,39 +37,29 @@ _MEND = (
 )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class BatchWriter:
     """The function that ``foreachBatch`` calls with each micro-batch; see `Tables.batch_writer`.
 
-    Args:
+    Attributes:
+        begin: Opens a transaction of a branch.
         into: The table's folder, or a function that writes the batch.
         message: Message of the commits; "" for one that counts batches.
         checkpoint: The checkpoint of the query; "" to get the id of the query from Spark.
         options: Options of the write to the folder.
     """
 
-    def __init__(
-        self,
-        tables: "Tables",
-        branch: str,
-        into: str | BatchWork,
-        *,
-        app: str,
-        message: str,
-        metadata: Mapping[str, str],
-        checkpoint: str,
-        options: WriteOptions,
-    ) -> None:
-        self._tables = tables
-        self._branch = branch
-        self._into = into
-        self._app = app
-        self._message = message
-        self._metadata = metadata
-        self._checkpoint = checkpoint
-        self._options = options
+    begin: Callable[..., AbstractContextManager[Transaction]]
+    branch: str
+    into: str | BatchWork
+    app: str
+    message: str
+    metadata: Mapping[str, str]
+    checkpoint: str
+    options: WriteOptions
 
     def __repr__(self) -> str:
-        return f"<BatchWriter of {self._app} on {self._branch}>"
+        return f"<BatchWriter of {self.app} on {self.branch}>"
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Land a micro-batch, unless the branch already has it."""
@@ -77,35 +67,24 @@ class BatchWriter:
             self._land(batch, batch_id)
         except GravelerError as error:
             advice = _RESTART if isinstance(error, _PASSING) else _MEND
-            error.add_note(f"Batch {batch_id} of {self._app!r} on {self._branch!r}: {advice}")
+            error.add_note(f"Batch {batch_id} of {self.app!r} on {self.branch!r}: {advice}")
             raise
 
     def _land(self, batch: "DataFrame", batch_id: int) -> None:
         spark = batch.sparkSession
-        work = transaction(
-            self._tables.repository,
-            spark,
-            self._branch,
-            message=self._message or f"{self._app}: batch {batch_id}",
-            metadata=self._metadata,
-            txn=Txn(self._app, batch_id, query_id(spark, self._checkpoint)),
-            landed=self._tables._landed,
-        )
-        with work as tx:
+        message = self.message or f"{self.app}: batch {batch_id}"
+        txn = Txn(self.app, batch_id, query_id(spark, self.checkpoint))
+        with self.begin(self.branch, message, self.metadata, txn, spark) as tx:
             if tx.skipped:
                 return
-            if callable(self._into):
-                self._into(tx, batch)
+            if callable(self.into):
+                self.into(tx, batch)
             else:
-                tx.write(batch, self._into, **self._options)
+                tx.write(batch, self.into, **self.options)
 
 
 def query_id(spark: "SparkSession", checkpoint: str) -> str:
-    """Return the id of the streaming query that runs a batch; the query's checkpoint has it.
-
-    Args:
-        checkpoint: The folder of the checkpoint; "" to ask Spark. Spark Connect does not return the id.
-    """
+    """Return the id of the streaming query that runs a batch; the query's checkpoint has it."""
     if checkpoint:
         return _stored_id(spark, checkpoint)
     if is_remote(spark):

@@ -5,7 +5,7 @@ offset is a commit with its number. A process on the driver's host opens the lak
 ranges that differ, and get nothing of the key-value store.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,19 +19,21 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+import graveler
 from graveler.base.names import path_key
 from graveler.committed.diff import Segment, diff_ranges, differing, segments
 from graveler.committed.metarange import EMPTY_METARANGE, prefix_end, read
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.errors import CheckpointError, ExpiredError, InvalidInputError, RefNotFoundError
 from graveler.model import Commit
 from graveler.refs.history import log, merge_bases
-from graveler.spark.columns import COLUMNS
-from graveler.spark.options import Request
-from graveler.spark.trees import balanced, batched, change_batch, entries_of
+from graveler.spark.metadata.columns import COLUMNS
+from graveler.spark.metadata.options import Request
+from graveler.spark.metadata.trees import balanced, batched, change_batch, entries_of
 
 if TYPE_CHECKING:
-    from graveler.lake import Lake, Repository
+    from graveler.lake.lake import Lake
+    from graveler.lake.repository import Repository
     from graveler.refs.commits import Commits
 
 
@@ -49,23 +51,9 @@ class Offset(NamedTuple):
     sequence: int
     start: str
 
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> "Offset":
-        """Return the offset in the form that Spark has stored."""
-        return cls(stored["commit"], stored["sequence"], stored["start"])
-
-    @property
-    def stored(self) -> dict[str, Any]:
-        """The offset in the form that Spark stores."""
-        return self._asdict()
-
 
 class Part(NamedTuple):
-    """The part of a commit that a task reads.
-
-    Attributes:
-        segment: Ranges of the tree before it and of its own tree.
-    """
+    """The part of a commit that a task reads."""
 
     commit_id: str
     committed: datetime
@@ -76,10 +64,7 @@ class Part(NamedTuple):
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of commits; tasks get a copy without open resources."""
 
-    def __init__(
-        self, open_lake: "Callable[[str], Lake]", request: Request, ranges: RangeStore
-    ) -> None:
-        self._open_lake = open_lake
+    def __init__(self, request: Request, ranges: RangeStore) -> None:
         self._request = request
         self._ranges = ranges
         self._start = path_key(request.prefix) if request.prefix else b""
@@ -93,7 +78,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _repository(self) -> "Repository":
         """The repository; Spark asks for offsets many times a second, so the lake stays open."""
         if self._lake is None:
-            self._lake = self._open_lake(self._request.lake)
+            self._lake = graveler.open(self._request.lake)
         return self._lake.repository(self._request.repository)
 
     @property
@@ -114,7 +99,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the offset at which a query without a checkpoint begins."""
         ref = self._request.starting_ref
         if not ref:
-            return Offset("", 0, "").stored
+            return Offset("", 0, "")._asdict()
         try:
             start = self._repository.ref(ref).commit_id
         except (ExpiredError, RefNotFoundError) as error:
@@ -130,7 +115,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{self._request.branch!r} by first parents (head {head.id[:12]}): choose one that "
                 "`graveler log --first-parent` shows"
             )
-        return Offset(start, 0, start).stored
+        return Offset(start, 0, start)._asdict()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the largest number of commits in a batch."""
@@ -143,7 +128,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch."""
-        offset = Offset.of(start)
+        offset = Offset(**start)
         until = self._until or self._head().id
         known, head, commits = self._ahead
         if (known, head) != (offset.commit, until):
@@ -153,11 +138,11 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else len(commits)
         batch, rest = commits[:most], commits[most:]
         self._ahead = (batch[-1].id, until, rest)
-        return Offset(batch[-1].id, offset.sequence + len(batch), offset.start).stored
+        return Offset(batch[-1].id, offset.sequence + len(batch), offset.start)._asdict()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the part of a batch that each task reads."""
-        first, last = Offset.of(start), Offset.of(end)
+        first, last = Offset(**start), Offset(**end)
         if first.start != last.start:
             first = Offset(last.start, 0, last.start)
         commits = self._between(first, last.commit)

@@ -1,29 +1,26 @@
 """Assets as folders of the lake: a step of the run writes them, and reads use the run's branch."""
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from os.path import commonpath
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
 import dagster as dg
 from pydantic import Field, model_validator
 
 from dagster_graveler.context import (
     OP_OUTPUTS,
-    input_partitions,
+    asset_partitions,
     is_in_run,
     output_name,
-    output_partitions,
     partition_folder,
 )
-from dagster_graveler.io_managers.folders import asset_folder, check_folders, common_folder
-from dagster_graveler.io_managers.frames import (
-    FrameHandler,
-    count_rows,
-    declared_lineage,
-    frame_handler,
+from dagster_graveler.io_managers.folders import (
+    asset_folder,
+    check_folders,
+    check_layout,
+    check_prefix,
+    common_folder,
 )
+from dagster_graveler.io_managers.frames import FrameHandler, count_rows
 from dagster_graveler.io_managers.handlers import (
     BytesHandler,
     PickleHandler,
@@ -32,18 +29,18 @@ from dagster_graveler.io_managers.handlers import (
     TypeHandler,
     unknown_type,
 )
-from dagster_graveler.io_managers.lineage import LINEAGE, derived_lineage, keep_input
-from dagster_graveler.materializations import (
-    COMMIT,
+from dagster_graveler.io_managers.inputs import (
     MISSING,
+    annotation_of,
     check_none,
     input_views,
-    run_marks,
+    present,
 )
+from dagster_graveler.io_managers.lineage import column_lineage, keep_input
+from dagster_graveler.pipes import COMMIT, run_marks
 from dagster_graveler.resource import GravelerResource
-from dagster_graveler.settings import NO_INPUT, Checks, check_settings
+from dagster_graveler.settings import SETTINGS, Checks, check_settings
 from graveler.base.arguments import choice
-from graveler.base.names import check_path
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames.libraries import NAMES, library_named, library_of
 from graveler.frames.library import MODES, TYPE
@@ -55,32 +52,11 @@ _COLUMN = "partition_expr"
 HANDLERS = (*NAMES, "bytes", "text")
 """The names of graveler's handlers that ``load_as`` may choose."""
 
-
-def _check_prefix(value: str, name: str) -> None:
-    if value and not value.endswith("/"):
-        raise InvalidInputError(
-            f"{name}={value!r} is the beginning of all paths, as {f'{value}flights/'!r}: give "
-            f"{f'{value}/'!r}"
-        )
-    check_path(f"{value}file")
-
-
-def _check_layout(value: str, name: str) -> None:
-    partition = "partition" if "{partition}" in value else ""
-    check_path(f"{asset_folder(value, 'asset', partition)}{name}")
-    plain = value.replace("{asset}", "").replace("{partition}", "")
-    if "{" in plain or "}" in plain:
-        raise InvalidInputError(
-            f"{name}={value!r} changes keys, which can then meet: use plain {{asset}} and "
-            "{partition}"
-        )
-
-
 _NAMED: Checks = {"load_as": lambda value, name: choice(value, name, HANDLERS)}
 _CHECKS: Checks = {
     "mode": lambda value, name: choice(value, name, MODES),
-    "prefix": _check_prefix,
-    "layout": _check_layout,
+    "prefix": check_prefix,
+    "layout": check_layout,
 }
 
 
@@ -98,45 +74,42 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         def delays(flights: pl.LazyFrame) -> pl.DataFrame: ...
 
     Without an annotation an argument gets the type that was written.
-
-    Attributes:
-        graveler: The repository.
-        prefix: The beginning of all paths.
-        layout: An asset's folder below the prefix, with ``{asset}`` (its key, joined by slashes)
-            and ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key). Files in
-            folders below it belong to other assets, except in ``key=value`` folders.
-        load_as: The type for an argument without annotation if the written type is not known, as
-            for files that Spark or another program wrote: ``spark``, ``pandas``, ``polars``,
-            ``pyarrow``, ``bytes`` or ``text``.
-        pickle: Whether values of all other types are stored by Python's pickle. Reading such a file
-            runs code that it names, so use it only for a lake whose writers are trusted.
-        mode: ``overwrite``, ``append`` or ``error``. In every mode, a retry or another run of
-            the same job and partition replaces the files that the asset wrote there before. With
-            ``append``, a Spark frame of an asset with partitions also replaces the files of other
-            jobs there; an asset without partitions adds its rows with each run. ``error`` refuses
-            to overwrite files of another job.
-        file_format: Spark's name of the format of Spark frames.
-        partition_by: Columns of Spark frames that become ``key=value`` folders.
-        options: Spark's options of the format, for writing and reading.
     """
 
-    model_config = NO_INPUT
+    model_config = SETTINGS
 
     graveler: dg.ResourceDependency[GravelerResource]
+    """The repository."""
     prefix: str = ""
+    """The beginning of all paths."""
     layout: str = "{asset}/{partition}"
+    """An asset's folder below the prefix, with ``{asset}`` (its key, joined by slashes) and
+    ``{partition}`` (``2013/01/01/05:00``, UTC, for a time; else the key). Files in folders below it
+    belong to other assets, except in ``key=value`` folders."""
     load_as: str = "spark"
+    """The type for an argument without annotation if the written type is not known, as for files
+    that Spark or another program wrote: ``spark``, ``pandas``, ``polars``, ``pyarrow``, ``bytes`` or
+    ``text``."""
     pickle: bool = False
+    """Whether values of all other types are stored by Python's pickle. Reading such a file runs code
+    that it names, so use it only for a lake whose writers are trusted."""
     mode: str = "overwrite"
+    """``overwrite``, ``append`` or ``error``. In every mode, a retry or another run of the same job
+    and partition replaces the files that the asset wrote there before. With ``append``, a Spark frame
+    of an asset with partitions also replaces the files of other jobs there; an asset without
+    partitions adds its rows with each run. ``error`` refuses to overwrite files of another job."""
     file_format: str = "parquet"
+    """Spark's name of the format of Spark frames."""
     partition_by: list[str] = Field(default_factory=list)
+    """Columns of Spark frames that become ``key=value`` folders."""
     options: dict[str, str] = Field(default_factory=dict)
+    """Spark's options of the format, for writing and reading."""
 
     @model_validator(mode="before")
     @classmethod
     def _check(cls, given: Any) -> Any:
         own = cls.type_handlers is not GravelerIOManager.type_handlers
-        return check_settings(cls, given, _CHECKS if own else {**_CHECKS, **_NAMED})
+        return check_settings(given, _CHECKS if own else {**_CHECKS, **_NAMED})
 
     def type_handlers(self) -> Sequence[TypeHandler]:
         """Return handlers of more types; they are tried before graveler's own."""
@@ -169,70 +142,65 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         mapping, writes nothing, and removes the files of the output that any earlier run has
         written. Outside a Dagster run, a run of its own publishes the value at once.
         """
+        folders = self._folders(context)
         if not is_in_run(context):
-            self._publish(context, obj)
+            self._publish(context, folders, obj)
             return
         if obj is None:  # the asset wrote its files itself, or there are none
-            folders = self._folders(context).values() if context.has_asset_key else ()
-            self.graveler.undo(context, folders)
+            self.graveler.undo(context, folders.values() if context.has_asset_key else ())
             return
-        values = dict(self._by_folder(context, obj))
-        empty = [values.pop(key)[0] for key, (_, value) in [*values.items()] if value is None]
-        handlers = {key: self._writer(context, value) for key, (_, value) in values.items()}
+        values = self._values(context, folders, obj)
+        empty = [folders[key] for key, value in values.items() if value is None]
+        values = {key: value for key, value in values.items() if value is not None}
+        handlers = {key: self._writer(context, value) for key, value in values.items()}
         with self.graveler.step(context) as step:
             gone = self.graveler.outputs(context, empty, step.run.branch) if empty else ()
             step.delete_many(path for path in gone if step.exists(path))
-            for key, (folder, value) in values.items():
-                handlers[key].write(step, self._table(folder, context), value)
+            for key, value in values.items():
+                handlers[key].write(step, self._table(folders[key], context), value)
             # this listing is not an input of the run
             written = Branch(step.repository, step.name)
             shown = {
-                key: self._describe(context, written, folder, handlers[key], value)
-                for key, (folder, value) in values.items()
+                key: self._describe(context, written, folders[key], handlers[key], value)
+                for key, value in values.items()
             }
         run = self.graveler.run(context)
         commit = step.result or run.head
         context.add_output_metadata({**run_marks(run), COMMIT: commit.id})
-        for key, (folder, _) in values.items():
-            metadata = {"dagster/uri": self._uri(commit.id, folder), **shown[key]}
-            if len(values) == 1:
+        for key, metadata in shown.items():
+            metadata["dagster/uri"] = self.graveler.uri(commit.id, folders[key])
+            if len(shown) == 1:
                 context.add_output_metadata(metadata)
             else:
                 context.step_context.add_asset_metadata(metadata, context.asset_key, key)
 
-    def _publish(self, context: dg.OutputContext, obj: object) -> None:
+    def _publish(self, context: dg.OutputContext, folders: Mapping[str, str], obj: object) -> None:
         name = f"dagster {context.asset_key.to_user_string()}"
         if context.has_asset_partitions:
             name = f"{name} {','.join(context.asset_partition_keys)}"
         repository, into = self.graveler.repo(), self.graveler.into
         with repository.run(name, into=into) as run, run.step("output") as step:
-            for folder, value in self._by_folder(context, obj).values():
-                self._writer(context, value).write(step, self._table(folder, context), value)
+            for key, value in self._values(context, folders, obj).items():
+                self._writer(context, value).write(step, self._table(folders[key], context), value)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read from the run's branch; outside a run, from the present commit of the target."""
-        folders = self._input_folders(context)
-        if is_in_run(context):
-            views = input_views(self.graveler, context, folders)
-        else:
-            views = dict.fromkeys(folders, self.graveler.at())
+        folders, wanted = self._folders(context), annotation_of(context)
+        views = input_views(self.graveler, context, folders)
         if "" in folders:
             return self._read(views[""], folders[""], context, "")[1]
+        may_miss = (context.definition_metadata or {}).get(MISSING)
+        if may_miss:
+            folders = present(views, folders)
+        elif not folders and (wanted.may_be_none or not wanted.is_mapping):
+            return None  # as for the first partition of an asset that depends on itself
         values = {}
         handler: TypeHandler = BytesHandler()
-        metadata = context.definition_metadata or {}
-        if metadata.get(MISSING):
-            present = _present(views, folders)
-            folders = {key: folder for key, folder in folders.items() if folder in present}
-        elif not folders and NoneType in _kinds(context.dagster_type.typing_type):
-            return None
         for key, folder in folders.items():
             handler, values[key] = self._read(views[key], folder, context, key)
-        if _mapping_of(context):
+        if wanted.is_mapping:
             return values
-        if not folders and MISSING not in metadata:
-            return None  # as for the first partition of an asset that depends on itself
-        if NoneType in _kinds(_value_annotation(context)):
+        if wanted.is_optional:
             values = {key: value for key, value in values.items() if value is not None}
             if not values:
                 return None
@@ -241,11 +209,10 @@ class GravelerIOManager(dg.ConfigurableIOManager):
     def _read(
         self, view: Run | Ref, folder: str, context: dg.InputContext, partition: str
     ) -> tuple[TypeHandler, Any]:
-        table, kind = self._table(folder, context), value_type(context)
-        is_optional = NoneType in _kinds(_value_annotation(context))
-        if is_optional and next(table.entries(view), None) is None:
-            if is_in_run(context) and context.has_asset_key:
-                check_none(self.graveler, context, partition)
+        table, wanted = self._table(folder, context), annotation_of(context)
+        kind = wanted.kind
+        if wanted.is_optional and next(table.entries(view), None) is None:
+            check_none(self.graveler, context, partition)
             return BytesHandler(), None
         handler = None if kind is Any else self._handler(kind)
         if handler is None:
@@ -257,8 +224,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         try:
             value = handler.read(view, table, kind)
         except ObjectNotFoundError:
-            if is_in_run(context) and context.has_asset_key:
-                check_none(self.graveler, context, partition, optional=False)
+            check_none(self.graveler, context, partition, optional=False)
             raise
         if is_in_run(context):
             keep_input(context, value)
@@ -271,17 +237,20 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             return PickleHandler()
         raise unknown_type(f"output {output_name(context)!r} of {context.step_key}", type(value))
 
+    def _handlers(self) -> Sequence[TypeHandler]:
+        return (*self.type_handlers(), BytesHandler(), TextHandler())
+
     def _handler(self, kind: type) -> TypeHandler | None:
         """Return the handler of a type, or None."""
-        for handler in (*self.type_handlers(), BytesHandler(), TextHandler()):
+        for handler in self._handlers():
             if handler.handles(kind):
                 return handler
         library = library_of(kind)
-        return None if library is None else frame_handler(library)
+        return None if library is None else FrameHandler(library)
 
     def _named(self, name: str, folder: str) -> TypeHandler:
         """Return the handler of a name."""
-        for handler in (*self.type_handlers(), BytesHandler(), TextHandler()):
+        for handler in self._handlers():
             if handler.name == name:
                 return handler
         if name == PickleHandler.name:
@@ -296,16 +265,17 @@ class GravelerIOManager(dg.ConfigurableIOManager):
                 f"{folder}: no type handler is named {name!r}: annotate the argument, or add the "
                 f"handler to `type_handlers()`; graveler has {', '.join(HANDLERS)}"
             )
-        return frame_handler(library_named(name))
+        return FrameHandler(library_named(name))
 
     def _table(self, folder: str, context: dg.OutputContext | dg.InputContext) -> Table:
+        """Return a folder; the asset owns the rows of a partition in every run."""
         return Table(
             folder,
             mode=self.mode,
             file_format=self.file_format,
             partition_by=self.partition_by,
             options=self.options,
-            owner=_owner(context),
+            owner=context.asset_key.to_user_string() if _is_partitioned(context) else "",
         )
 
     def _describe(
@@ -315,7 +285,7 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         folder: str,
         handler: TypeHandler,
         value: object,
-    ) -> Mapping[str, Any]:
+    ) -> dict[str, Any]:
         """Return Dagster's metadata of a written value: its files, rows and columns."""
         entries = list(self._table(folder, context).entries(view))
         paths = [entry.path for entry in entries]
@@ -327,14 +297,14 @@ class GravelerIOManager(dg.ConfigurableIOManager):
             return metadata
         rows = count_rows(view, entries)
         if rows is not None:
-            partitioned = context.has_asset_key and context.has_asset_partitions
-            metadata[f"dagster/{'partition_' if partitioned else ''}row_count"] = rows
-        columns = [dg.TableColumn(name, kind) for name, kind in handler.columns(value).items()]
-        metadata["dagster/column_schema"] = dg.TableSchema(columns)
+            of = "partition_" if _is_partitioned(context) else ""
+            metadata[f"dagster/{of}row_count"] = rows
+        columns = handler.columns(value)
+        metadata["dagster/column_schema"] = dg.TableSchema(
+            [dg.TableColumn(name, kind) for name, kind in columns.items()]
+        )
         if context.has_asset_key:
-            if lineage := derived_lineage(context, value):
-                metadata[LINEAGE] = lineage
-            metadata.update(declared_lineage(context, [column.name for column in columns]))
+            metadata.update(column_lineage(context, value, list(columns)))
             metadata["dagster/table_name"] = self.table_name(context.asset_key)
         return metadata
 
@@ -348,119 +318,48 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         """Return the name of an asset's table: repository, target and key, joined by dots."""
         return ".".join((self.graveler.repository, self.graveler.into, *asset.path))
 
-    def _uri(self, ref: str, folder: str) -> str:
-        return f"grav://{self.graveler.repository}/{ref}/{folder}"
-
-    def _by_folder(self, context: dg.OutputContext, obj: object) -> Mapping[str, tuple[str, Any]]:
-        """Return folder and value of each partition; without partitions the key is ""."""
-        if not context.has_asset_key or not context.has_asset_partitions:
-            return {key: (folder, obj) for key, folder in self._folders(context).items()}
-        values = self._by_partition(context, obj)
-        return {key: (self._partition(context, key), value) for key, value in values.items()}
-
-    def _folders(self, context: dg.OutputContext) -> Mapping[str, str]:
-        """Return the folder of each partition of an output; without partitions the key is ""."""
+    def _folders(self, context: dg.OutputContext | dg.InputContext) -> Mapping[str, str]:
+        """Return the folder of each partition; without partitions the key is ""."""
         if not context.has_asset_key:
-            return {"": _op_folder(context)}
+            output = context if isinstance(context, dg.OutputContext) else context.upstream_output
+            if output is None:
+                raise InvalidInputError(f"input {context.name!r} comes from no asset and no op")
+            # the publishing asset removes it from the run
+            return {"": f"{OP_OUTPUTS}{output.step_key}/{output_name(output)}/"}
+        asset = "/".join(context.asset_key.path)
         if not context.has_asset_partitions:
-            return {"": self._folder(context.asset_key.path)}
-        return {key: self._partition(context, key) for key in output_partitions(context)}
-
-    def _partition(self, context: dg.OutputContext, key: str) -> str:
-        folder = partition_folder(context.asset_partitions_def, key)
-        return self._folder(context.asset_key.path, folder)
-
-    def _by_partition(self, context: dg.OutputContext, obj: object) -> Mapping[str, Any]:
+            return {"": self.prefix + asset_folder(self.layout, asset)}
         definition = context.asset_partitions_def
-        keys = output_partitions(context)
-        column = (context.definition_metadata or {}).get(_COLUMN)
+        return {
+            key: self.prefix + asset_folder(self.layout, asset, partition_folder(definition, key))
+            for key in asset_partitions(context)
+        }
+
+    def _values(
+        self, context: dg.OutputContext, folders: Mapping[str, str], obj: object
+    ) -> Mapping[str, Any]:
+        """Return the value of each partition; without partitions the key is ""."""
+        if not _is_partitioned(context):
+            return {"": obj}
+        keys = list(folders)
         if isinstance(obj, Mapping) and (len(keys) > 1 or set(obj) == set(keys)):
             return _mapped(context.asset_key, obj, keys)
-        if len(keys) == 1 and (column is None or not self._has_rows(definition, obj)):
+        column = (context.definition_metadata or {}).get(_COLUMN)
+        definition = context.asset_partitions_def
+        # a column can hold the partition of each row
+        has_rows = not isinstance(definition, dg.MultiPartitionsDefinition) and isinstance(
+            self._handler(type(obj)), FrameHandler
+        )
+        if len(keys) == 1 and not (column and has_rows):
             return {keys[0]: obj}
         if column is None:
             return _mapped(context.asset_key, obj, keys)
         rows = {key: _rows(definition, key) for key in keys}
         return self._writer(context, obj).split(obj, column, rows)  # raises if rows do not belong
 
-    def _has_rows(self, definition: dg.PartitionsDefinition[str], obj: object) -> bool:
-        """Return whether a column can hold the partition of each row of the value."""
-        return not isinstance(definition, dg.MultiPartitionsDefinition) and isinstance(
-            self._handler(type(obj)), FrameHandler
-        )
 
-    def _input_folders(self, context: dg.InputContext) -> Mapping[str, str]:
-        """Return the folder of each partition of an input; without partitions the key is ""."""
-        if not context.has_asset_key:
-            upstream = context.upstream_output
-            if upstream is None:
-                raise InvalidInputError(f"input {context.name!r} comes from no asset and no op")
-            return {"": _op_folder(upstream)}
-        parts = context.asset_key.path
-        if not context.has_asset_partitions:
-            return {"": self._folder(parts)}
-        definition = context.asset_partitions_def
-        return {
-            key: self._folder(parts, partition_folder(definition, key))
-            for key in input_partitions(context)
-        }
-
-    def _folder(self, parts: Sequence[str], partition: str = "") -> str:
-        return self.prefix + asset_folder(self.layout, "/".join(parts), partition)
-
-
-def _op_folder(context: dg.OutputContext) -> str:
-    """Return the folder of an op's output, which the publishing asset removes from the run."""
-    return f"{OP_OUTPUTS}{context.step_key}/{output_name(context)}/"
-
-
-def _present(views: Mapping[str, Run | Ref], folders: Mapping[str, str]) -> set[str]:
-    """Return the folders that have a file, by one listing of each view; none contains another."""
-    present = set()
-    for view in {id(view): view for view in views.values()}.values():
-        ordered = sorted(folder for key, folder in folders.items() if views[key] is view)
-        root = commonpath(ordered)
-        for entry in view.entries(f"{root}/" if root else ""):
-            folder = ordered[max(bisect_right(ordered, entry.path) - 1, 0)]
-            if entry.path.startswith(folder):
-                present.add(folder)
-    return present
-
-
-def value_type(context: dg.InputContext) -> Any:
-    """Return the class of an input's annotation; ``Any`` without annotation.
-
-    For a dictionary by partition it is the class of one value. For an optional value it is the
-    class of the value.
-    """
-    annotated = _value_annotation(context)
-    kinds = [kind for kind in _kinds(annotated) if kind is not NoneType]
-    annotated = kinds[0] if len(kinds) == 1 else Any
-    kind = get_origin(annotated) or annotated
-    if kind is list and not context.has_asset_key:  # an op gets the values of several outputs
-        return Any
-    return kind if isinstance(kind, type) and kind is not object else Any
-
-
-def _value_annotation(context: dg.InputContext) -> Any:
-    """Return the annotation of a value; for a dictionary by partition, that of one of them."""
-    mapping = _mapping_of(context)
-    if mapping is None:
-        return context.dagster_type.typing_type
-    return get_args(mapping)[1] if get_args(mapping) else Any
-
-
-def _mapping_of(context: dg.InputContext) -> Any:
-    """Return the annotated dictionary by partition, perhaps from an optional one; else None."""
-    if not (context.has_asset_key and context.has_asset_partitions):
-        return None
-    kinds = _kinds(context.dagster_type.typing_type)
-    return next((kind for kind in kinds if (get_origin(kind) or kind) is dict), None)
-
-
-def _kinds(annotated: Any) -> Sequence[Any]:
-    """Return the alternatives of an annotation."""
-    return get_args(annotated) if get_origin(annotated) in (Union, UnionType) else (annotated,)
+def _is_partitioned(context: dg.OutputContext | dg.InputContext) -> bool:
+    return context.has_asset_key and context.has_asset_partitions
 
 
 def _rows(definition: dg.PartitionsDefinition[str], key: str) -> PartitionRows:
@@ -474,12 +373,6 @@ def _rows(definition: dg.PartitionsDefinition[str], key: str) -> PartitionRows:
             "return a mapping by partition key"
         )
     return PartitionRows(key)
-
-
-def _owner(context: dg.OutputContext | dg.InputContext) -> str:
-    """Return the asset that owns the rows of a partition in every run, or ""."""
-    known = context.has_asset_key and context.has_asset_partitions
-    return context.asset_key.to_user_string() if known else ""
 
 
 def _mapped(asset: dg.AssetKey, obj: object, keys: Sequence[str]) -> Mapping[str, Any]:

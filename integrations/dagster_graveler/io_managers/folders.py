@@ -18,23 +18,36 @@ _ASSET = "\0asset"
 _PARTITION = "\0partition"
 
 
-def asset_folder(layout: str, asset: str, partition: str = "") -> str:
-    """Return the folder of an asset or a partition of it; it ends with a slash.
+def check_prefix(value: str, name: str) -> None:
+    """Refuse a prefix of paths that is no folder."""
+    if value and not value.endswith("/"):
+        raise InvalidInputError(
+            f"{name}={value!r} is the beginning of all paths, as {f'{value}flights/'!r}: give "
+            f"{f'{value}/'!r}"
+        )
+    check_path(f"{value}file")
 
-    Raises:
-        InvalidInputError: The layout has other fields, or lacks the partition that is given.
-    """
+
+def check_layout(value: str, name: str) -> None:
+    """Refuse a layout with other fields, or that changes keys, which can then meet."""
+    plain = value.replace("{asset}", "").replace("{partition}", "")
+    if "{" in plain or "}" in plain:
+        raise InvalidInputError(
+            f"{name}={value!r} has other fields, or changes keys, which can then meet: use {{asset}} "
+            "and {partition} as they are"
+        )
+    partition = "partition" if "{partition}" in value else ""
+    check_path(f"{asset_folder(value, 'asset', partition)}{name}")
+
+
+def asset_folder(layout: str, asset: str, partition: str = "") -> str:
+    """Return the folder of an asset or a partition of it; it ends with a slash."""
     if partition and "{partition}" not in layout:
         raise InvalidInputError(
             f"layout {layout!r} has no {{partition}}, and the asset has partitions, which "
             "would overwrite each other"
         )
-    try:
-        path = layout.format(asset=asset, partition=partition)
-    except (LookupError, AttributeError, ValueError) as error:
-        raise InvalidInputError(
-            f"layout {layout!r} cannot be filled in ({error}): use {{asset}} and {{partition}}"
-        ) from error
+    path = layout.format(asset=asset, partition=partition)
     return "".join(f"{level}/" for level in path.split("/") if level)
 
 
@@ -48,18 +61,10 @@ def common_folder(layout: str, asset: str, *, partitioned: bool) -> str:
 def check_folders(
     layout: str, assets: Mapping[dg.AssetKey, dg.PartitionsDefinition[str] | None]
 ) -> None:
-    """Refuse assets that would overwrite each other's files.
-
-    Args:
-        layout: The folder of a partition of an asset: ``{asset}/{partition}``.
-        assets: The partitions of each asset; None for an asset without partitions.
-
-    Raises:
-        InvalidInputError: Two assets have a folder in common, or a key or the layout is not valid.
-    """
+    """Refuse assets that would overwrite each other's files."""
     levels = {key: _levels(layout, key, definition) for key, definition in assets.items()}
     for (key, own), (other, theirs) in combinations(levels.items(), 2):
-        if _overlap(own, theirs):
+        if len(own) == len(theirs) and all(map(_meet, own, theirs)):
             raise InvalidInputError(
                 f"assets {key.to_user_string()} and {other.to_user_string()} would keep files in "
                 f"one folder by the layout {layout!r}, and replace each other's: give one of them "
@@ -69,7 +74,7 @@ def check_folders(
 
 def _levels(
     layout: str, key: dg.AssetKey, definition: dg.PartitionsDefinition[str] | None
-) -> tuple[Names, ...]:
+) -> Sequence[Names]:
     """Return the names of each level of an asset's folders."""
     levels: list[Names] = []
     for level in asset_folder(layout, _ASSET, _PARTITION if definition else "").split("/")[:-1]:
@@ -82,7 +87,7 @@ def _levels(
             levels.append(None)
         else:
             levels.append(frozenset((level,)))
-    return tuple(levels)
+    return levels
 
 
 def _partition_levels(definition: dg.PartitionsDefinition[str]) -> Sequence[Names]:
@@ -95,10 +100,6 @@ def _partition_levels(definition: dg.PartitionsDefinition[str]) -> Sequence[Name
         keys = definition.get_partition_keys()
         return [frozenset(partition_folder(definition, key)[:-1] for key in keys)]
     return [None]
-
-
-def _overlap(left: Sequence[Names], right: Sequence[Names]) -> bool:
-    return len(left) == len(right) and all(map(_meet, left, right))
 
 
 def _meet(left: Names, right: Names) -> bool:

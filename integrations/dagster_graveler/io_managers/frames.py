@@ -1,35 +1,26 @@
-"""Frames: several partitions as one frame, and Dagster's metadata of frames."""
+"""Frames: one or several partitions as one frame, and the number of their rows."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-import dagster as dg
-
-from dagster_graveler.io_managers.handlers import (
-    Table,
-    TypeHandler,
-    nothing_below,
-    put,
-    written,
-)
+from dagster_graveler.io_managers.handlers import Table, TypeHandler, put, written
 from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.frames import read, write
+from graveler.frames.libraries import SPARK
 from graveler.frames.library import PARQUET, TYPE, FrameLibrary, ParquetLibrary
-from graveler.frames.parquet import SUFFIX, read_arrow
+from graveler.frames.parquet import SUFFIX
 from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run, Step
 from graveler.model import Entry
-from graveler.reads.partitions import table_entries
-from graveler.spark import read, write
 
 _MARK = 16
 _FILE = "data.parquet"
 _MOST_FOOTERS = 64
-_LINEAGE = "dagster/column_lineage"
 
 
 class FrameHandler(TypeHandler):
-    """Stores frames of a library."""
+    """Stores frames of a library: one Parquet file for each partition, or the files of Spark."""
 
     def __init__(self, library: FrameLibrary) -> None:
         self.name = library.name  # type: ignore[misc]  # of the class, where handlers are written by hand
@@ -58,73 +49,51 @@ class FrameHandler(TypeHandler):
             raise InvalidInputError(f"no column {column!r} to split partitions by: {columns}")
         return self._library.split_rows(obj, column, rows)
 
-
-class ParquetHandler(FrameHandler):
-    """Stores frames in memory as one Parquet file for each partition."""
-
-    def __init__(self, library: ParquetLibrary) -> None:
-        super().__init__(library)
-        self._parquet = library
-
     def write(self, step: Step, table: Table, obj: Any) -> None:
         """Write a frame; in mode ``append``, beside the rows of other owners or runs."""
+        if not isinstance(self._library, ParquetLibrary):
+            _write_with_spark(step, table, obj)
+            return
         name = _FILE
         if table.mode == "append":
             name = f"data-{sha256((table.owner or step.name).encode()).hexdigest()[:_MARK]}{SUFFIX}"
-        with self._parquet.parquet(obj) as file:
+        with self._library.parquet(obj) as file:
             put(step, table, name, file, kind=self.name, content_type=PARQUET)
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
-        """Return the rows of all Parquet files of the table, from any writer.
-
-        ``key=value`` folders become columns.
-        """
-        entries = table_entries(view, table.folder, nested=False)
-        files = [(relative, entry) for relative, entry in entries if relative.endswith(SUFFIX)]
-        if not files:
-            raise nothing_below(table.folder, [entry.path for _, entry in entries])
-        return self._parquet.from_arrow(read_arrow(view, files), kind)
+        """Return the frame; Parquet files of any writer are read, whatever the table's format is."""
+        options: dict[str, Any] = {}
+        if self.name == SPARK:
+            first = next(table.entries(view), None)
+            if first is None or not first.path.endswith(SUFFIX) or table.file_format == "parquet":
+                options = {"format": table.file_format, "options": table.options}
+        return read(view, table.folder, self.name if kind is Any else kind, nested=False, **options)
 
 
-class SparkHandler(FrameHandler):
-    """Stores Spark frames as the files that Spark writes."""
-
-    def write(self, step: Step, table: Table, obj: Any) -> None:
-        """Write a frame; files of other assets in folders below it stay."""
-        mode = table.mode
-        if mode == "overwrite":
-            # with `partition_by` Spark replaces only its own folders, not files of other libraries
-            step.delete_many(
-                [
-                    entry.path
-                    for entry in written(step, table)
-                    if not table.partition_by or TYPE in entry.metadata
-                ]
-            )
-            mode = "overwrite" if table.partition_by else "append"
-        write(
-            step,
-            obj,
-            table.folder,
-            mode=mode,  # type: ignore[arg-type] # Dagster's settings have no literals
-            format=table.file_format,
-            partition_by=table.partition_by,
-            options=table.options,
-            owner=table.owner if table.mode == "append" else "",
+def _write_with_spark(step: Step, table: Table, obj: Any) -> None:
+    """Write a frame; files of other assets in folders below it stay."""
+    mode = table.mode
+    if mode == "overwrite" and not table.partition_by:
+        mode = "append"
+    if table.mode == "overwrite":
+        # with `partition_by` Spark replaces only its own folders, not files of other libraries
+        step.delete_many(
+            [
+                entry.path
+                for entry in written(step, table)
+                if not table.partition_by or TYPE in entry.metadata
+            ]
         )
-
-    def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
-        """Return the frame; Parquet files of any writer are read as Parquet."""
-        first = next(table.entries(view), None)
-        parquet = first is not None and first.path.endswith(SUFFIX)
-        file_format = "parquet" if parquet else table.file_format
-        options = table.options if file_format == table.file_format else {}
-        return read(view, table.folder, format=file_format, options=options, nested=False)
-
-
-def frame_handler(library: FrameLibrary) -> FrameHandler:
-    """Return the handler for the frames of a library."""
-    return ParquetHandler(library) if isinstance(library, ParquetLibrary) else SparkHandler(library)
+    write(
+        step,
+        obj,
+        table.folder,
+        mode=mode,  # type: ignore[arg-type] # Dagster's settings have no literals
+        format=table.file_format,
+        partition_by=table.partition_by,
+        options=table.options,
+        owner=table.owner if table.mode == "append" else "",
+    )
 
 
 def count_rows(view: Branch, entries: Sequence[Entry]) -> int | None:
@@ -140,25 +109,3 @@ def count_rows(view: Branch, entries: Sequence[Entry]) -> int | None:
         with view.open(entry) as file:
             rows += pq.ParquetFile(file).metadata.num_rows
     return rows
-
-
-def declared_lineage(
-    context: dg.OutputContext, columns: Collection[str]
-) -> Mapping[str, dg.TableColumnLineage]:
-    """Return the column lineage of an asset's definition, for the columns that its frame has.
-
-    Dagster shows only the lineage of materializations. Lineage that the step adds itself stays.
-    """
-    declared = (context.definition_metadata or {}).get(_LINEAGE)
-    if _LINEAGE in context.output_metadata or not isinstance(declared, dg.TableColumnLineage):
-        return {}
-    deps = declared.deps_by_column
-    if missing := sorted(deps.keys() - set(columns)):
-        context.log.warning(
-            "column lineage of %s names columns that the frame does not have: %s; it has %s",
-            context.asset_key.to_user_string(),
-            ", ".join(missing),
-            ", ".join(columns),
-        )
-    kept = {column: of for column, of in deps.items() if column in columns}
-    return {_LINEAGE: dg.TableColumnLineage(kept)} if kept else {}

@@ -96,11 +96,6 @@ def written(step: Step, table: Table) -> Sequence[Entry]:
     return list(table.entries(Branch(step.repository, step.name)))
 
 
-def _is_value(entry: Entry) -> bool:
-    name = entry.path.rpartition("/")[2]
-    return TYPE in entry.metadata or name.startswith(("part-", "_SUCCESS"))
-
-
 def put(step: Step, table: Table, name: str, body: Any, *, kind: str, content_type: str) -> None:
     """Put a value as one file; the files of its earlier versions are deleted.
 
@@ -120,76 +115,81 @@ def put(step: Step, table: Table, name: str, body: Any, *, kind: str, content_ty
     step.put(path, body, content_type=content_type, metadata={TYPE: kind})
 
 
+def _is_value(entry: Entry) -> bool:
+    name = entry.path.rpartition("/")[2]
+    return TYPE in entry.metadata or name.startswith(("part-", "_SUCCESS"))
+
+
 class BytesHandler(TypeHandler):
     """Bytes, as one file."""
 
     name = "bytes"
+    _KIND: ClassVar[type] = bytes
     _FILE = "data"
+    _CONTENT_TYPE = "application/octet-stream"
 
     def handles(self, kind: type) -> bool:
-        """Return whether the type is bytes."""
-        return issubclass(kind, bytes)
+        """Return whether the type is that of the handler."""
+        return issubclass(kind, self._KIND)
 
     def write(self, step: Step, table: Table, obj: Any) -> None:
-        """Write bytes."""
-        put(step, table, self._FILE, obj, kind=self.name, content_type="application/octet-stream")
+        """Write a value."""
+        body = self._encode(obj)
+        put(step, table, self._FILE, body, kind=self.name, content_type=self._CONTENT_TYPE)
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
-        """Return the bytes."""
+        """Return the value."""
         try:
-            return view.get(table.folder + self._FILE)
+            return self._decode(view.get(table.folder + self._FILE))
         except ObjectNotFoundError:
             names = [entry.path for entry in table.entries(view)]
             if not names:
                 raise
             raise ObjectNotFoundError(
-                f"no {self.name} below {table.folder!r}, {_other_files(names)}"
+                f"no {self.name} below {table.folder!r}, only {', '.join(names[:3])}: annotate the "
+                "argument with the type that wrote them"
             ) from None
+
+    def _encode(self, obj: Any) -> Any:
+        return obj
+
+    def _decode(self, body: bytes) -> Any:
+        return body
 
 
 class TextHandler(BytesHandler):
     """Text, as one file in UTF-8."""
 
     name = "text"
+    _KIND = str
+    _CONTENT_TYPE = "text/plain; charset=utf-8"
 
-    def handles(self, kind: type) -> bool:
-        """Return whether the type is text."""
-        return issubclass(kind, str)
+    def _encode(self, obj: Any) -> bytes:
+        return str(obj).encode()
 
-    def write(self, step: Step, table: Table, obj: Any) -> None:
-        """Write text."""
-        body = obj.encode()
-        put(step, table, self._FILE, body, kind=self.name, content_type="text/plain; charset=utf-8")
-
-    def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
-        """Return the text."""
-        return super().read(view, table, kind).decode()
+    def _decode(self, body: bytes) -> Any:
+        return body.decode()
 
 
-class PickleHandler(TypeHandler):
+class PickleHandler(BytesHandler):
     """Any other value, as one file of Python's pickle."""
 
     name = "pickle"
+    _KIND = object
     _FILE = "data.pickle"
+    _CONTENT_TYPE = "application/x-pickle"
 
-    def handles(self, kind: type) -> bool:
-        """Return True: every type is tried."""
-        return True
-
-    def write(self, step: Step, table: Table, obj: Any) -> None:
-        """Write a value."""
+    def _encode(self, obj: Any) -> bytes:
         try:
-            body = pickle.dumps(obj)
+            return pickle.dumps(obj)
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             raise InvalidInputError(
-                f"{table.folder}: {full_name(type(obj))} cannot be pickled ({error}): return a "
-                "value that can, or write files with `graveler.step(context)`"
+                f"{full_name(type(obj))} cannot be pickled ({error}): return a value that can, or "
+                "write files with `graveler.step(context)`"
             ) from error
-        put(step, table, self._FILE, body, kind=self.name, content_type="application/x-pickle")
 
-    def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
-        """Return the value; unpickling runs code that the file names."""
-        return pickle.loads(view.get(table.folder + self._FILE))  # noqa: S301 - chosen by a setting
+    def _decode(self, body: bytes) -> Any:
+        return pickle.loads(body)  # noqa: S301 - chosen by a setting
 
 
 def unknown_type(subject: str, kind: Any) -> InvalidInputError:
@@ -199,14 +199,3 @@ def unknown_type(subject: str, kind: Any) -> InvalidInputError:
         "polars, pyarrow or Spark; give the IO manager `pickle=True`; or return your own from its "
         "`type_handlers()`"
     )
-
-
-def nothing_below(folder: str, names: Sequence[str] = ()) -> ObjectNotFoundError:
-    """Return the error for a folder without Parquet files."""
-    others = _other_files(names) if names else "nor any other file: write the asset first"
-    return ObjectNotFoundError(f"no Parquet file below {folder!r}, {others}")
-
-
-def _other_files(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"only {shown}: annotate the argument with the type that wrote them"

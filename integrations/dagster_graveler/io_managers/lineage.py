@@ -1,14 +1,13 @@
-"""Column lineage of Spark frames, found from their plans."""
+"""Column lineage of frames: declared by an asset, or found from the plan of a Spark frame."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import dagster as dg
 
-LINEAGE = "dagster/column_lineage"
-"""Dagster's name of the metadata."""
+_LINEAGE = "dagster/column_lineage"
 
 _MOST_NODES = 300
 """Larger plans are left out: each node costs several calls of the JVM."""
@@ -28,13 +27,43 @@ def keep_input(context: dg.InputContext, value: object) -> None:
         _inputs.setdefault(context.step_context, []).append((context.asset_key, value))
 
 
-def derived_lineage(context: dg.OutputContext, value: object) -> dg.TableColumnLineage | None:
+def column_lineage(
+    context: dg.OutputContext, value: object, columns: Sequence[str]
+) -> Mapping[str, dg.TableColumnLineage]:
+    """Return Dagster's metadata of the lineage of a frame's columns.
+
+    Dagster shows only the lineage of materializations. Lineage that the step adds itself stays.
+    """
+    if _LINEAGE in context.output_metadata:
+        return {}
+    lineage = _declared(context, columns) or _derived(context, value)
+    return {_LINEAGE: lineage} if lineage else {}
+
+
+def _declared(context: dg.OutputContext, columns: Sequence[str]) -> dg.TableColumnLineage | None:
+    """Return the lineage of an asset's definition, for the columns that its frame has."""
+    declared = (context.definition_metadata or {}).get(_LINEAGE)
+    if not isinstance(declared, dg.TableColumnLineage):
+        return None
+    deps = declared.deps_by_column
+    if missing := sorted(deps.keys() - set(columns)):
+        context.log.warning(
+            "column lineage of %s names columns that the frame does not have: %s; it has %s",
+            context.asset_key.to_user_string(),
+            ", ".join(missing),
+            ", ".join(columns),
+        )
+    kept = {column: of for column, of in deps.items() if column in columns}
+    return dg.TableColumnLineage(kept) if kept else None
+
+
+def _derived(context: dg.OutputContext, value: object) -> dg.TableColumnLineage | None:
     """Return the lineage of the columns of a Spark frame; None if its plan has none.
 
     Columns from other sources, or from Python functions over whole frames, have no lineage.
     """
     frames = _inputs.get(context.step_context)
-    if not frames or not hasattr(value, "_jdf") or LINEAGE in context.output_metadata:
+    if not frames or not hasattr(value, "_jdf"):
         return None
     from py4j.protocol import Py4JError
 

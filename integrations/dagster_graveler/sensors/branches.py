@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -14,7 +14,6 @@ from graveler.base.clock import SystemClock
 from graveler.base.names import check_users_branch
 from graveler.config import environment
 from graveler.errors import InvalidInputError, RefNotFoundError
-from graveler.lake import Repository
 
 _NUMBER = "{n}"
 _IS_BRANCH = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
@@ -108,13 +107,19 @@ def build_branch_sensor(
         known = {record.name for record in repository.branches() if fits.fullmatch(record.name)}
         for branch in sorted(wanted - known):
             repository.create_branch(branch, source, exist_ok=True)
-        spared = {graveler.into, source}
-        closed = _closed_since(context.cursor, known - wanted - spared)
-        dropped = _drop(repository, closed, keep)
-        context.log.info("made %s, dropped %s", sorted(wanted - known), sorted(dropped))
-        waiting = {branch: f"{at:%Y-%m-%dT%H:%M:%S%z}" for branch, at in closed.items()}
+        now, seen, waiting = SystemClock().now(), json.loads(context.cursor or "{}"), {}
+        closed = known - wanted - {graveler.into, source}
+        for branch in closed:
+            since = seen.get(branch, f"{now:%Y-%m-%dT%H:%M:%S%z}")
+            if now - datetime.fromisoformat(since) < keep:
+                waiting[branch] = since
+                continue
+            with suppress(RefNotFoundError):  # it was dropped meanwhile
+                repository.delete_branch(branch)
+        dropped = sorted(closed - waiting.keys())
+        context.log.info("made %s, dropped %s", sorted(wanted - known), dropped)
         return dg.SensorResult(
-            cursor=json.dumps({branch: waiting[branch] for branch in waiting.keys() - dropped}),
+            cursor=json.dumps(waiting),
             skip_reason=f"made {len(wanted - known)} branches, dropped {len(dropped)}",
         )
 
@@ -127,26 +132,3 @@ def _compile(pattern: str) -> re.Pattern[str]:
         raise InvalidInputError(f"pattern {pattern!r}: write {_NUMBER} once, for the pull request")
     check_users_branch(f"{before}1{after}")
     return re.compile(f"{re.escape(before)}[A-Za-z0-9]+{re.escape(after)}")
-
-
-def _closed_since(cursor: str | None, branches: Collection[str]) -> Mapping[str, datetime]:
-    """Return the time when each branch was first seen without its pull request."""
-    now = SystemClock().now()
-    seen = json.loads(cursor) if cursor else {}
-    return {
-        branch: datetime.fromisoformat(seen[branch]) if branch in seen else now
-        for branch in branches
-    }
-
-
-def _drop(
-    repository: Repository, closed: Mapping[str, datetime], keep: timedelta
-) -> Collection[str]:
-    """Drop the branches that were closed long enough ago, and return them."""
-    now, dropped = SystemClock().now(), set()
-    for branch, since in closed.items():
-        if now - since >= keep:
-            with suppress(RefNotFoundError):  # it was dropped meanwhile
-                repository.delete_branch(branch)
-            dropped.add(branch)
-    return dropped

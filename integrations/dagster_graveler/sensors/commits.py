@@ -1,8 +1,6 @@
 """A sensor of commits: each commit starts a job or becomes an event of an asset."""
 
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
-from datetime import datetime
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import (
@@ -10,9 +8,10 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
 )
 
 from dagster_graveler.context import keys_of_window, read_window
+from dagster_graveler.materializations import find_run
 from dagster_graveler.resource import GravelerResource
 from graveler.base.arguments import choice, count, instance, optional, prefix_text, text
-from graveler.errors import InvalidInputError, NotFoundError, RunNotFoundError
+from graveler.errors import InvalidInputError, NotFoundError
 from graveler.ingest import ARRIVED, INGEST, HourKind, commit_hours, file_hours
 from graveler.lake import Repository
 from graveler.model import Commit
@@ -95,20 +94,32 @@ def build_commit_sensor(
         for commit in commits:
             if not has_changed(repository, commit, prefix):
                 continue
-            with dg.partition_loading_context(dynamic_partitions_store=context.instance):
-                partitions = (
-                    [None]
-                    if partitions_def is None
-                    else partitions_of_commit(
-                        repository, commit, partitions_def, prefix=prefix, kinds=kinds
-                    )
-                )
+            partitions: Sequence[str | None] = [None]
+            if partitions_def is not None:
+                with dg.partition_loading_context(dynamic_partitions_store=context.instance):
+                    partitions = _partitions_of(repository, commit, partitions_def, prefix, kinds)
             many, rest = len(partitions) > 1, partitions[done:]
             partitions, done = rest[:most], done + most
             if job is not None and commit.metadata.get("dagster.job") != job.name:
-                requests += [_request(commit, key, many=many) for key in partitions]
+                requests += [
+                    dg.RunRequest(
+                        run_key=f"{commit.id}:{key}" if many else commit.id,
+                        partition_key=key,
+                        tags={"graveler/commit": commit.id},
+                    )
+                    for key in partitions
+                ]
             if asset is not None:
-                events += [_event(graveler, asset, commit, key) for key in partitions]
+                events += [
+                    dg.AssetMaterialization(
+                        asset_key=asset,
+                        partition=key,
+                        description=commit.message,
+                        metadata=graveler.links(commit),
+                        tags={_DATA_VERSION: commit.id},
+                    )
+                    for key in partitions
+                ]
             if len(rest) > most:
                 cursor = f"{commit.id}+{done}"
                 break
@@ -140,13 +151,12 @@ def _start(
     return (repository.commit(commit.parents[0]) if commit.parents else None), int(done)
 
 
-def partitions_of_commit(
+def _partitions_of(
     repository: Repository,
     commit: Commit,
     definition: dg.PartitionsDefinition[str],
-    *,
-    prefix: str = "",
-    kinds: Collection[str] = ARRIVED,
+    prefix: str,
+    kinds: Collection[str],
 ) -> Sequence[str]:
     """Return the partitions that a commit is about, in order.
 
@@ -154,55 +164,19 @@ def partitions_of_commit(
     (``2013/01/01/05:00/``) in the paths that it changed. For a Dagster run with a window of time,
     and for its rollback, they are all partitions that overlap the window. For a commit of an
     ingestion branch the hours in its paths count, and that of its tick.
-
-    Raises:
-        ExpiredError: Garbage collection has removed what tells the hours of the commit.
     """
     timed = definition if isinstance(definition, dg.TimeWindowPartitionsDefinition) else None
-    if timed is not None and (window := _window(repository, commit)):
+    about = {} if INGEST in commit.metadata else commit.metadata
+    rolled_back = about.get("graveler.rollback")
+    run = find_run(repository, rolled_back) if rolled_back else None
+    window = read_window(about if run is None else run.metadata)
+    if timed is not None and window:
         return keys_of_window(timed, *window)
-    named = "" if INGEST in commit.metadata else commit.metadata.get("dagster.partition", "")
-    first, _, last = named.partition("...")
+    first, _, last = about.get("dagster.partition", "").partition("...")
     if first and all(definition.has_partition_key(key) for key in (first, last or first)):
         return definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last or first))
     if timed is None:
         return []
-    times: Iterable[datetime] = () if INGEST in commit.metadata else file_hours(commit.metadata)
-    times = times or commit_hours(repository.stores, commit, prefix=prefix, kinds=kinds)
+    times = file_hours(about) or commit_hours(repository.stores, commit, prefix=prefix, kinds=kinds)
     keys = (timed.get_partition_key_for_timestamp(time.timestamp()) for time in times)
     return [key for key in dict.fromkeys(keys) if definition.has_partition_key(key)]
-
-
-def _window(repository: Repository, commit: Commit) -> tuple[datetime, datetime] | None:
-    if INGEST in commit.metadata:
-        return None
-    rolled_back = commit.metadata.get("graveler.rollback")
-    if not rolled_back:
-        return read_window(commit.metadata)
-    with suppress(RunNotFoundError):
-        return read_window(repository.runs.get(rolled_back).metadata)
-    return None
-
-
-def _request(commit: Commit, partition: str | None, *, many: bool) -> dg.RunRequest:
-    return dg.RunRequest(
-        run_key=f"{commit.id}:{partition}" if many else commit.id,
-        partition_key=partition,
-        tags={"graveler/commit": commit.id},
-    )
-
-
-def _event(
-    graveler: GravelerResource, asset: dg.AssetKey | str, commit: Commit, partition: str | None
-) -> dg.AssetMaterialization:
-    return dg.AssetMaterialization(
-        asset_key=asset,
-        partition=partition,
-        description=commit.message,
-        metadata={
-            "graveler/commit": commit.id,
-            "graveler/run": commit.metadata.get("graveler.run", ""),
-            **graveler.links(commit.id),
-        },
-        tags={_DATA_VERSION: commit.id},
-    )

@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 HANDOVER_NAME = "graveler_name"
 """The name in the conf of a DAG run that was given a run, as a part of the names of its steps."""
+
+_HOUR = timedelta(hours=1)
+_SEVERAL = frozenset(",-*/")
 
 PARTITION_KEY = "%Y-%m-%dT%H:%M"
 """The format of the partition keys of hours."""
@@ -31,9 +35,6 @@ def run_time(context: "Context") -> datetime:
 
     It is the time of the partition if the timetable has partitions, else the start of the data
     interval, else the logical date, else the time at which the run was due.
-
-    Raises:
-        InvalidInputError: The partition of the run is not a time.
     """
     moment = (
         context.get("partition_date")
@@ -43,6 +44,22 @@ def run_time(context: "Context") -> datetime:
         or context["dag_run"].run_after
     )
     return datetime.fromtimestamp(moment.timestamp(), UTC)
+
+
+def is_finer_than_hours(timetable: Any) -> bool:
+    """Return whether a schedule has several times in an hour."""
+    timetable = getattr(timetable, "timetable", timetable)  # of AssetOrTimeSchedule
+    times: list[tuple[str, str]] = []
+    for each in getattr(timetable, "timetables", [timetable]):
+        minute, _, rest = getattr(each, "expression", "").partition(" ")
+        delta = getattr(each, "delta", None)
+        if _SEVERAL & set(minute) or (isinstance(delta, timedelta) and delta < _HOUR):
+            return True
+        times.append((minute, rest.partition(" ")[0]))
+    return any(
+        minute != other and (hour == its or _SEVERAL & set(hour + its))
+        for (minute, hour), (other, its) in combinations(times, 2)
+    )
 
 
 def run_folder(context: "Context") -> str:
@@ -73,10 +90,6 @@ def run_key(context: Mapping[str, Any], name: str = "") -> str:
     A DAG run created again for the same partition has another id but the same key. It resumes the
     work of the first one. Each instance of a mapped task group has its own run, with its index in
     the key.
-
-    Args:
-        context: The context of the task or callback.
-        name: Name of the run, for a DAG that has several in one repository.
     """
     run = context["dag_run"]
     key = f"{run.dag_id} {context.get('partition_key') or run.run_id}"
@@ -102,7 +115,7 @@ def run_metadata(context: "Context") -> dict[str, str]:
     ).metadata()
 
 
-def way_out(record: RunRecord) -> str:
+def hint(record: RunRecord) -> str:
     """Return what to do with a run that is not published."""
     if record.state is not RunState.PARKED:
         return "clear the whole DAG run to do it again: nothing of it is kept"
@@ -130,10 +143,6 @@ def step_name(context: Mapping[str, Any], opener: str = "") -> str:
 
     In the DAG that opened the run, it is the id of the task. In a DAG run that was given the run,
     the id of the DAG comes before it, and the name that the conf gives.
-
-    Args:
-        context: The context of the task.
-        opener: The DAG that opened the run.
     """
     ti, run = context["ti"], context["dag_run"]
     task = f"{ti.task_id}[{ti.map_index}]" if _is_mapped(ti) else str(ti.task_id)

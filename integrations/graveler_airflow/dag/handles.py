@@ -21,6 +21,7 @@ from graveler.lake import Run, RunHandle, RunState, Step
 from graveler.runs.steps.environment import StepHandle
 from graveler_airflow.dag.context import (
     HANDOVER_NAME,
+    is_finer_than_hours,
     run_folder,
     run_hour,
     step_name,
@@ -45,12 +46,6 @@ def pack(
     """Return a handle as the value of an XCom; it holds no secret.
 
     It names the connection and not the location of the lake, which each worker looks up.
-
-    Args:
-        handle: The handle.
-        conn_id: The connection through which the run was opened; "" keeps the handle's location.
-        opened_by: The id of the task that opened it.
-        dag_id: The id of the DAG of that task.
     """
     if conn_id:
         handle = replace(handle, location="")
@@ -62,6 +57,16 @@ def find_handle(value: object) -> RunHandle | None:
     if not isinstance(value, Mapping) or _MARK not in value:
         return None
     return RunHandle.from_json(str(value[_MARK]))
+
+
+def needed_handle(value: object) -> RunHandle:
+    """Return the handle that `pack` put into `value`, or raise InvalidInputError."""
+    handle = find_handle(value)
+    if handle is None:
+        raise InvalidInputError(
+            f"not a graveler run: {value!r}: pass what `with graveler_run(...) as run` gives"
+        )
+    return handle
 
 
 def connection_of(value: object) -> str:
@@ -81,19 +86,8 @@ def step_handle(value: Mapping[str, str], context: Context) -> StepHandle:
 
 @contextmanager
 def attached(value: object) -> Iterator[Run]:
-    """Open the lake and the run of a packed handle for a ``with`` block.
-
-    Raises:
-        InvalidInputError: It is not a packed handle.
-        BackendUnavailableError: The connection's lake does not exist.
-        RepositoryNotFoundError: The lake has no such repository.
-        FencedError: The attempt is over; the error names the task to clear.
-    """
-    handle = find_handle(value)
-    if handle is None:
-        raise InvalidInputError(
-            f"not a graveler run: {value!r}: pass what `with graveler_run(...) as run` gives"
-        )
+    """Open the lake and the run of a packed handle for a ``with`` block."""
+    handle = needed_handle(value)
     if conn_id := connection_of(value):
         handle = replace(handle, location=GravelerHook(conn_id).location)
     with open_lake(handle.location) as lake:
@@ -135,15 +129,6 @@ def working_step(
 
     Leaving the block joins the step to the run and writes one line to the task's log. An exception
     drops the step. The lease is renewed meanwhile.
-
-    Args:
-        value: The packed handle.
-        context: The context of the task.
-        metadata: Metadata of the commit, in addition to that of the task.
-
-    Raises:
-        FencedError: The attempt is over.
-        AlreadyExistsError: Another DAG run has a step of this name in the attempt.
     """
     with attached(value) as run, run.renewing():
         named = step_handle(value, context)  # type: ignore[arg-type]  # a packed handle
@@ -194,6 +179,13 @@ class TaskStep(Step):
 
     def hour_prefix(self, root: str) -> str:
         """Return ``<root>/YYYY/MM/DD/hh:mm/``, the folder of the run's hour."""
+        dag = self.context.get("dag")
+        if dag is not None and is_finer_than_hours(dag.timetable):
+            _log.warning(
+                "DAG %r has several runs in an hour, which share the folder of hour_prefix: "
+                "if each run should have its own, use partition_prefix",
+                dag.dag_id,
+            )
         return f"{root.rstrip('/')}/{hour_folder(self.hour)}/"
 
     def partition_prefix(self, root: str) -> str:

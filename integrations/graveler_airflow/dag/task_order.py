@@ -43,9 +43,6 @@ def watched(tasks: Iterable[Any]) -> list[Any]:
     """Return the tasks for which the merge must wait to notice every failure among `tasks`.
 
     These are the last tasks, and each task whose failure a downstream task would mask.
-
-    Raises:
-        InvalidInputError: A setup is the last task.
     """
     tasks = list(tasks)
     by_id = {task.task_id: task for task in tasks}
@@ -153,10 +150,6 @@ def check_waited_for(opened: Any, merge: Any) -> None:
     """Raise InvalidInputError if a task may work in the run while it is published.
 
     A task after the merge may have the run, because the run then accepts no more writes.
-
-    Args:
-        opened: The task that opens the run.
-        merge: The task that publishes it.
     """
     before = merge.get_flat_relative_ids(upstream=True)
     after = merge.get_flat_relative_ids(upstream=False)

@@ -11,18 +11,14 @@ agreement. A run is not published while a task of it has failed. The steps of a 
 import re
 from collections.abc import Collection, Container, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+from airflow.sdk import Context
 
 from graveler.errors import RefNotFoundError, RunNotFoundError, RunStateError
-from graveler.lake import Run, RunState
+from graveler.lake import Repository, Run, RunState
 from graveler.runs.history import joined_steps
 from graveler_airflow.dag.context import task_metadata
 from graveler_common.history import own_commits
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
-
-    from graveler.lake import Repository
 
 DONE = ("success",)
 """The publish must have the work of tasks in these states."""
@@ -43,12 +39,9 @@ class TaskStates:
 
     The states of each task are read separately, because the id of a task may be equal to the name of
     an instance of a mapped task.
-
-    Args:
-        context: The context of a task of the DAG run.
     """
 
-    def __init__(self, context: "Context") -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._ti = context["ti"]
         self._run = context["dag_run"]
@@ -58,10 +51,6 @@ class TaskStates:
         """Return the state that decides about a step: that of its task, or of the task that triggered.
 
         It is ``unknown`` for a step that no task of the DAG run made or triggered.
-
-        Args:
-            step: Name of the step.
-            metadata: Metadata of the commit with which it joined.
         """
         task_id = metadata.get("airflow.task_id", "")
         index = metadata.get("airflow.map_index", "")
@@ -116,7 +105,7 @@ def is_one_of(instance: str, task_ids: Container[str]) -> bool:
     return instance in task_ids or _BRACKETS.sub("", instance) in task_ids
 
 
-def keeps_nothing(context: "Context", repository: "Repository", key: str) -> bool:
+def keeps_nothing(context: Context, repository: Repository, key: str) -> bool:
     """Return whether the next attempt of a run would undo all that is on the run's branch.
 
     Such an attempt starts from the present head of the target.
@@ -134,7 +123,7 @@ def keeps_nothing(context: "Context", repository: "Repository", key: str) -> boo
     )
 
 
-def undo_stale(context: "Context", run: Run) -> list[str]:
+def undo_stale(context: Context, run: Run) -> list[str]:
     """Undo the steps of tasks that run again or do not take part; return their names.
 
     The tasks then read only work of succeeded tasks. Steps that no task of this DAG made are kept.
@@ -142,23 +131,13 @@ def undo_stale(context: "Context", run: Run) -> list[str]:
     return _undo(context, run, (*TO_RUN, *NO_PART))
 
 
-def agree_to_publish(context: "Context", run: Run, work: Container[str]) -> list[str]:
-    """Bring the run into agreement with the DAG run; return the names of the steps undone.
-
-    Args:
-        context: The context of the task that publishes.
-        run: The run.
-        work: The tasks of the run, also those without a step.
-
-    Raises:
-        RunStateError: Airflow calls a task failed, or calls a task done whose work is missing from
-            the run.
-    """
+def agree_to_publish(context: Context, run: Run, work: Container[str]) -> list[str]:
+    """Bring the run into agreement with the DAG run; return the names of the steps undone."""
     _check_complete(context, run, work)
     return _undo(context, run, NO_PART)
 
 
-def _undo(context: "Context", run: Run, states: Collection[str | None]) -> list[str]:
+def _undo(context: Context, run: Run, states: Collection[str | None]) -> list[str]:
     tasks = TaskStates(context)
     stale = [
         step
@@ -170,7 +149,7 @@ def _undo(context: "Context", run: Run, states: Collection[str | None]) -> list[
     return stale
 
 
-def _check_complete(context: "Context", run: Run, work: Container[str]) -> None:
+def _check_complete(context: Context, run: Run, work: Container[str]) -> None:
     record = run.record
     if record.fence != run.handle.fence or record.state not in (
         RunState.OPEN,

@@ -32,7 +32,7 @@ from graveler_airflow.lineage.naming import (
     namespace,
     unpublished,
 )
-from graveler_airflow.lineage.work import Judgement, Part, TaskWork
+from graveler_airflow.lineage.work import Part, TaskWork
 from graveler_common.lakes import open_lake
 
 _log = logging.getLogger(__name__)
@@ -40,21 +40,21 @@ _log = logging.getLogger(__name__)
 _MOST_FILES = 20_000
 """Airflow ends the process that sends an event after ten seconds."""
 _MOST_FOOTERS = 32
+_FACETS: dict[str, tuple[Any, Any]] = {
+    "input": (
+        base_subset_dataset.InputSubsetInputDatasetFacet,
+        input_statistics_input_dataset.InputStatisticsInputDatasetFacet,
+    ),
+    "output": (
+        base_subset_dataset.OutputSubsetOutputDatasetFacet,
+        output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet,
+    ),
+}
 
 
 @dataclass(slots=True)
 class _Dataset:
-    """A dataset of one event.
-
-    Attributes:
-        namespace: Its namespace.
-        name: Its name.
-        version: The commit.
-        folders: The folders of its files.
-        entries: Its files by their paths, without deleted ones.
-        footers: The footers of its Parquet files, or of some of them.
-        complete: Whether `entries` has all its files.
-    """
+    """A dataset of one event: the files of some folders of a commit, without deleted ones."""
 
     namespace: str
     name: str
@@ -63,26 +63,6 @@ class _Dataset:
     entries: dict[str, Entry] = field(default_factory=dict)
     footers: dict[str, Footer] = field(default_factory=dict)
     complete: bool = True
-
-    @property
-    def size(self) -> int:
-        """Bytes of the files."""
-        return sum(entry.size for entry in self.entries.values())
-
-    @property
-    def rows(self) -> int | None:
-        """Rows of the files; None if footers do not have them."""
-        if len(self.footers) < len(self.entries):
-            return None
-        return sum(footer.rows for footer in self.footers.values())
-
-    @property
-    def condition(self) -> base_subset_dataset.LocationSubsetCondition:
-        """The folders of the dataset that were read or written, as addresses of their commit."""
-        tree = f"{self.namespace}/{self.version}"
-        return base_subset_dataset.LocationSubsetCondition(
-            [f"{tree}/{folder}" for folder in sorted(self.folders)]
-        )
 
     def facets(self) -> dict[str, Any]:
         """Return the version, and the schema of Parquet files."""
@@ -96,11 +76,20 @@ class _Dataset:
         ]
         return {"version": version, "schema": schema_dataset.SchemaDatasetFacet(fields)}
 
-    def statistics(self) -> dict[str, Any]:
-        """Return rows, bytes and number of the files; {} if some files are missing here."""
-        if not self.complete:
-            return {}
-        return {"rowCount": self.rows, "size": self.size, "fileCount": len(self.entries)}
+    def use(self, kind: str) -> dict[str, Any]:
+        """Return which folders were read or written, and how many rows, bytes and files, if known."""
+        subset, counts = _FACETS[kind]
+        tree = f"{self.namespace}/{self.version}"
+        folders = [f"{tree}/{folder}" for folder in sorted(self.folders)]
+        facets = {"subset": subset(base_subset_dataset.LocationSubsetCondition(folders))}
+        if self.complete:
+            rows = [footer.rows for footer in self.footers.values()]
+            facets[f"{kind}Statistics"] = counts(
+                rowCount=None if len(rows) < len(self.entries) else sum(rows),
+                size=sum(entry.size for entry in self.entries.values()),
+                fileCount=len(self.entries),
+            )
+        return facets
 
 
 class _Files:
@@ -125,51 +114,33 @@ def lineage_of(work: TaskWork) -> OperatorLineage[Any, Any]:
     return OperatorLineage(
         inputs=[
             *(InputDataset(*external(uri)) for uri in work.links),
-            *(_input(dataset, work.judgements) for dataset in _datasets(work.inputs)),
+            *(_input(dataset, work) for dataset in _datasets(work.inputs)),
         ],
-        outputs=[_output(dataset) for dataset in _datasets(work.outputs)],
+        outputs=[
+            OutputDataset(made.namespace, made.name, made.use("output"), facets=made.facets())
+            for made in _datasets(work.outputs)
+        ],
         run_facets={"tags": tags_run.TagsRunFacet(tags)} if tags else {},
     )
 
 
-def _input(dataset: _Dataset, judgements: Iterable[Judgement]) -> InputDataset:
-    facets: dict[str, Any] = {
-        "subset": base_subset_dataset.InputSubsetInputDatasetFacet(dataset.condition)
-    }
-    if statistics := dataset.statistics():
-        facets["inputStatistics"] = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
-            **statistics
-        )
+def _input(dataset: _Dataset, work: TaskWork) -> InputDataset:
+    facets = dataset.use("input")
     assertions = [
         data_quality_assertions_dataset.Assertion(
-            assertion=item.verdict.gate,
-            success=item.verdict.passed,
-            severity=item.verdict.severity,
-            description=item.verdict.reason or None,
+            assertion=verdict.gate,
+            success=verdict.passed,
+            severity=verdict.severity,
+            description=verdict.reason or None,
         )
-        for item in judgements
-        if any(folder.startswith(item.prefix) for folder in dataset.folders)
+        for verdict, prefix in work.judgements
+        if any(folder.startswith(prefix) for folder in dataset.folders)
     ]
     if assertions:
         facets["dataQualityAssertions"] = (
             data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(assertions)
         )
-    return InputDataset(
-        dataset.namespace, dataset.name, facets=dataset.facets(), inputFacets=facets
-    )
-
-
-def _output(dataset: _Dataset) -> OutputDataset:
-    facets: dict[str, Any] = {
-        "subset": base_subset_dataset.OutputSubsetOutputDatasetFacet(dataset.condition)
-    }
-    if statistics := dataset.statistics():
-        facets["outputStatistics"] = (
-            output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(**statistics)
-        )
-    return OutputDataset(
-        dataset.namespace, dataset.name, facets=dataset.facets(), outputFacets=facets
-    )
+    return InputDataset(dataset.namespace, dataset.name, facets, facets=dataset.facets())
 
 
 def _datasets(parts: Iterable[Part]) -> list[_Dataset]:
@@ -208,13 +179,10 @@ def _add(
 
 def _resolved(part: Part, repository: Repository) -> tuple[str, str, Ref]:
     """Return the name for the branch of a part, its version, and the tree with its files."""
-    if part.in_run and _differs(repository, part.version, part.in_run, part.prefix):
+    changed = part.in_run and repository.diff(part.version, part.in_run, prefix=part.prefix)
+    if changed and next(changed, None) is not None:
         return unpublished(part.ref), part.in_run, repository.ref(part.in_run)
     return part.ref, part.version, repository.ref(part.changes[1] if part.changes else part.version)
-
-
-def _differs(repository: Repository, left: str, right: str, prefix: str) -> bool:
-    return next(repository.diff(left, right, prefix=prefix), None) is not None
 
 
 def _files(part: Part, repository: Repository, tree: Ref) -> Iterator[tuple[str, Entry | None]]:

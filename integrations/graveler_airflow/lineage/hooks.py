@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from airflow.sdk.lineage import NoOpCollector, get_hook_lineage_collector
 
@@ -18,21 +18,16 @@ from graveler.lake import Branch, Ref, Repository
 from graveler.model import Commit
 from graveler.reads.changes import diff_commits
 from graveler.reads.stores import Stores
-from graveler.reads.view import Observed, View
+from graveler.reads.view import Observed, observed, read_from
+from graveler.runs.attempt import ObservedBranch, ObservedRef
 from graveler.runs.record import decode_inputs
 from graveler_airflow.lineage.naming import folder_of, without_partitions
 
 _MOST_FILES = 20_000
-_T = TypeVar("_T")
 
 
 class HookLineage:
-    """Reports reads and writes to Airflow's collector.
-
-    Args:
-        context: The hook or the filesystem.
-        conn_id: The connection of the lake.
-    """
+    """Reports reads and writes to Airflow's collector."""
 
     def __init__(self, context: Any, conn_id: str) -> None:
         self._context = context
@@ -44,21 +39,22 @@ class HookLineage:
         """Whether a plugin, such as that of OpenLineage, uses hook lineage."""
         return not isinstance(get_hook_lineage_collector(), NoOpCollector)
 
+    def observe(self, view: Observed, places: Iterable[str], files: bool, at: str) -> None:
+        """Note what a view reads; files by their folders, as prefixes."""
+        del files
+        if self.is_on:
+            self.read(view.repository.name, view.name, places, at or read_from(view))
+
     def read(self, repo: str, ref: str, paths: Iterable[str], commit: str) -> None:
         """Note that files, or the files below prefixes, were read from a commit."""
         for folder in {without_partitions(folder_of(path)) for path in paths}:
             if (seen := (repo, ref, folder, commit)) not in self._seen:
                 self._seen.add(seen)
-                get_hook_lineage_collector().add_input_asset(
-                    self._context, **self._asset(repo, ref, folder, commit)
-                )
+                self._add("add_input_asset", repo, ref, folder, commit)
 
     def wrote(self, repo: str, ref: str, path: str, commit: str = "") -> None:
         """Note that a file was written; `commit` is "" if it is staged."""
-        get_hook_lineage_collector().add_output_asset(
-            self._context,
-            **self._asset(repo, ref, without_partitions(folder_of(path)), commit),
-        )
+        self._add("add_output_asset", repo, ref, without_partitions(folder_of(path)), commit)
 
     def committed(self, stores: Stores, branch: str, commit: Commit) -> None:
         """Note a commit on a branch: the folders that it has changed, and the inputs of its run."""
@@ -73,17 +69,13 @@ class HookLineage:
             for read in decode_inputs(commit.metadata.get("graveler.inputs", "[]")):
                 self.read(stores.name, branch, [read.prefix], read.commit)
 
-    def _asset(self, repo: str, ref: str, folder: str, commit: str) -> dict[str, Any]:
-        return {
-            "scheme": "grav",
-            "asset_kwargs": {
-                "repo": repo,
-                "ref": ref,
-                "prefix": folder,
-                "conn_id": self._conn_id,
-            },
-            "asset_extra": {"commit": commit} if commit else None,
-        }
+    def _add(self, call: str, repo: str, ref: str, folder: str, commit: str) -> None:
+        getattr(get_hook_lineage_collector(), call)(
+            self._context,
+            scheme="grav",
+            asset_kwargs={"repo": repo, "ref": ref, "prefix": folder, "conn_id": self._conn_id},
+            asset_extra={"commit": commit} if commit else None,
+        )
 
 
 class LineageRepository(Repository):
@@ -94,50 +86,21 @@ class LineageRepository(Repository):
     @classmethod
     def of(cls, repository: Repository, lineage: HookLineage) -> Self:
         """Return the repository as one whose reads and commits are noted."""
-        noted = _bound(cls, repository, lineage)
+        noted = cls.__new__(cls)
+        vars(noted).update(vars(repository), _lineage=lineage)
         noted.stores = replace(repository.stores, observer=lineage.committed)
         vars(noted).pop("runs", None)
         return noted
 
     def branch(self, name: str | BranchLike) -> Branch:
         """Return a branch to read and write."""
-        return _bound(_LineageBranch, super().branch(name), self._lineage)
+        return observed(ObservedBranch, super().branch(name), self._lineage.observe)
 
     def create_branch(self, *args: Any, **options: Any) -> Branch:
         """Make a branch."""
-        return _bound(_LineageBranch, super().create_branch(*args, **options), self._lineage)
+        branch = super().create_branch(*args, **options)
+        return observed(ObservedBranch, branch, self._lineage.observe)
 
     def ref(self, expression: str | Commit | RefLike) -> Ref:
         """Return the read-only view of a commit."""
-        return _bound(_LineageRef, super().ref(expression), self._lineage)
-
-
-class _LineageRef(Observed, Ref):
-    _lineage: HookLineage
-
-    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
-        del files  # the folder is noted in both cases
-        self._lineage.read(self.repository.name, self.name, places, at or self.commit.id)
-
-
-class _LineageBranch(Observed, Branch):
-    _lineage: HookLineage
-
-    @property
-    def _unrecorded(self) -> Branch:
-        return Branch(self.repository, self.name)
-
-    def _view_of(self, ref: str) -> View:
-        return _bound(_LineageRef, super()._view_of(ref), self._lineage)
-
-    def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
-        del files
-        if self._lineage.is_on:
-            self._lineage.read(self.repository.name, self.name, places, at or self.head.id)
-
-
-def _bound(kind: type[_T], plain: Any, lineage: HookLineage) -> _T:
-    """Return an object as an instance of a class that notes its use."""
-    noted = kind.__new__(kind)
-    vars(noted).update(vars(plain), _lineage=lineage)
-    return noted
+        return observed(ObservedRef, super().ref(expression), self._lineage.observe)

@@ -4,20 +4,14 @@ import re
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
+DEFAULT_CONNECTION = "graveler_default"
 _PARTITION = re.compile(r"[^=]+=.*|\d{1,4}|\d{2}:\d{2}|\d{4}-\d{2}(-\d{2}([T ].*)?)?")
 """Folders of one partition: ``airline=AA``, ``2013``, ``05:00``, ``2013-01-01``."""
 
 
-def authority(conn_id: str, repo: str) -> str:
-    """Return the authority of ``grav://`` addresses, with the connection if it is not the default."""
-    from graveler_airflow.hook import GravelerHook
-
-    return repo if conn_id in ("", GravelerHook.default_conn_name) else f"{conn_id}@{repo}"
-
-
 def namespace(conn_id: str, repo: str) -> str:
-    """Return the namespace of the datasets of a repository; its assets have the same one."""
-    return f"grav://{authority(conn_id, repo)}"
+    """Return the namespace of the datasets and assets of a repository, without the default connection."""
+    return f"grav://{repo}" if conn_id in ("", DEFAULT_CONNECTION) else f"grav://{conn_id}@{repo}"
 
 
 def unpublished(into: str) -> str:

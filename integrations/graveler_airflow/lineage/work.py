@@ -5,9 +5,7 @@ Airflow forks to send the event.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
 
 from graveler.gates import Verdict
 from graveler.gates.gate import Gate
@@ -16,21 +14,14 @@ from graveler.model import Commit
 from graveler.reads.stores import Stores
 from graveler_airflow.lineage.naming import unpublished
 
-if TYPE_CHECKING:
-    from airflow.providers.openlineage.extractors import OperatorLineage
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """Some files of one commit: those below a prefix, or those that differ from another commit.
 
     Attributes:
-        conn_id: The connection of the lake.
         location: The lake; "" for that of the connection.
-        repo: The repository.
         ref: The name for the branch in the names of the datasets.
-        version: The commit.
-        prefix: Start of the paths.
         changes: The two commits between which the files differ; None for all files below the prefix.
         in_run: A commit of a run; files that it has changed belong to the run.
     """
@@ -45,49 +36,37 @@ class Part:
     in_run: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The verdict of a gate, and the prefix of the judged files."""
-
-    verdict: Verdict
-    prefix: str
-
-
+@dataclass(slots=True)
 class TaskWork:
     """The reads and writes of one try of a task.
 
     Attributes:
-        inputs: The parts that it has read.
-        outputs: The parts that it has written.
         links: Addresses of folders in other stores that it has read.
-        judgements: The verdicts on its inputs.
+        judgements: The verdicts on its inputs, each with the prefix of the judged files.
         tags: Names and values that identify the work.
     """
 
-    def __init__(self) -> None:
-        self.inputs: list[Part] = []
-        self.outputs: list[Part] = []
-        self.links: list[str] = []
-        self.judgements: list[Judgement] = []
-        self.tags: dict[str, str] = {}
+    inputs: list[Part] = field(default_factory=list)
+    outputs: list[Part] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    judgements: list[tuple[Verdict, str]] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
 
-    def note_commit(self, conn_id: str, stores: Stores, branch: str, commit: Commit) -> None:
-        """Note a commit that the task has made on a branch."""
+    def note_commit(
+        self, conn_id: str, stores: Stores, branch: str, commit: Commit, source: str = ""
+    ) -> None:
+        """Note a commit that the task has made on a branch, by which it may have merged `source`."""
         self.tags |= {
             "graveler.repository": stores.name,
             "graveler.branch": branch,
             "graveler.commit": commit.id,
         }
-        if commit.parents:
-            part = Part(conn_id, stores.location, stores.name, branch, commit.id)
-            self.outputs.append(replace(part, changes=(commit.parents[0], commit.id)))
-
-    def note_merge(
-        self, conn_id: str, stores: Stores, commit: Commit, source: str, into: str
-    ) -> None:
-        """Note a commit with which the task has merged one branch into another."""
-        self.note_commit(conn_id, stores, into, commit)
-        for part in self.outputs[-1:]:
+        if not commit.parents:
+            return
+        part = Part(conn_id, stores.location, stores.name, branch, commit.id)
+        part = replace(part, changes=(commit.parents[0], commit.id))
+        self.outputs.append(part)
+        if source:
             self.inputs.append(replace(part, ref=source, version=commit.parents[-1]))
 
     def note_run(self, run: RunHandle) -> None:
@@ -129,24 +108,4 @@ class TaskWork:
         part = Part(conn_id, stores.location, stores.name, unpublished(record.into), head)
         self.inputs.append(replace(part, changes=(record.base, head)))
         prefixes = {gate.name: gate.prefix for gate in gates}
-        self.judgements += [
-            Judgement(verdict, prefixes.get(verdict.gate, "")) for verdict in verdicts
-        ]
-
-
-class ReportsLineage:
-    """An operator that reports the reads and writes of its task to OpenLineage.
-
-    Airflow's OpenLineage provider calls it in a separate process when the task has ended.
-    """
-
-    @cached_property
-    def lineage(self) -> TaskWork:
-        """The reads and writes of the task."""
-        return TaskWork()
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage[Any, Any]":
-        """Return the datasets of a task that has ended, with commits as their versions."""
-        from graveler_airflow.lineage.facets import lineage_of
-
-        return lineage_of(self.lineage)
+        self.judgements += [(verdict, prefixes.get(verdict.gate, "")) for verdict in verdicts]

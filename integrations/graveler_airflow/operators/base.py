@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, Context
 
@@ -14,11 +14,32 @@ from graveler.model import Commit
 from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.dag.handles import attached, connection_of, working_step
 from graveler_airflow.hook import GravelerHook, final_failures
-from graveler_airflow.lineage.work import ReportsLineage, TaskWork
+from graveler_airflow.lineage.work import TaskWork
 from graveler_airflow.links import LINKS, point_to
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
 
 _IDENTITY = ("airflow.dag_id", "airflow.run_id", "airflow.task_id", "airflow.map_index")
 _READ = 1000
+
+
+class ReportsLineage:
+    """An operator that reports the reads and writes of its task to OpenLineage.
+
+    Airflow's OpenLineage provider calls it in a separate process when the task has ended.
+    """
+
+    @cached_property
+    def lineage(self) -> TaskWork:
+        """The reads and writes of the task."""
+        return TaskWork()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage[Any, Any]":
+        """Return the datasets of a task that has ended, with commits as their versions."""
+        from graveler_airflow.lineage.facets import lineage_of  # an extra
+
+        return lineage_of(self.lineage)
 
 
 class GravelerOperator(ReportsLineage, BaseOperator):
@@ -33,6 +54,10 @@ class GravelerOperator(ReportsLineage, BaseOperator):
     template_fields: Sequence[str] = ("repo", "graveler_conn_id")
     operator_extra_links = LINKS
     ui_color = "#e4ecf0"
+    commits_to: ClassVar[str] = ""
+    """The argument that names the branch of the commit that it makes."""
+    merges: ClassVar[str] = ""
+    """The argument that names the branch that this commit merges."""
 
     def __init__(
         self,
@@ -50,30 +75,26 @@ class GravelerOperator(ReportsLineage, BaseOperator):
         """The connection."""
         return GravelerHook(self.graveler_conn_id)
 
-    @property
-    def target(self) -> str:
-        """The branch that the task commits to; "" for a task that makes no commit."""
-        return ""
-
     def execute(self, context: Context) -> Any:
         """Open the repository and act; a commit's id is the task's XCom, and its link."""
         self.lineage = TaskWork()
         with final_failures(), self.hook.opened(self.repo) as repository:
             self.lineage.tags["graveler.repository"] = repository.name
-            result = self.act(repository, context)
+            result = self._act(repository, context)
             if not isinstance(result, Commit):
                 return result
-            point_to(self, conn_id=self.graveler_conn_id, repo=repository.name, commit=result)
+            point_to(self, self.graveler_conn_id, repository.name, result)
             self.log.info("Commit %s: %s", result.id, result.message.partition("\n")[0])
             self.lineage.tags["graveler.commit"] = result.id
-            if self.target and made_by(result, task_metadata(context)):
+            if self.commits_to and made_by(result, task_metadata(context)):
+                into, source = getattr(self, self.commits_to), getattr(self, self.merges, "")
                 self.lineage.note_commit(
-                    self.graveler_conn_id, repository.stores, self.target, result
+                    self.graveler_conn_id, repository.stores, into, result, source
                 )
             return result.id
 
     @abstractmethod
-    def act(self, repository: Repository, context: Context) -> Any:
+    def _act(self, repository: Repository, context: Context) -> Any:
         """Act, and return the commit or another value for the task's XCom."""
 
 
@@ -98,10 +119,10 @@ class GravelerRunOperator(ReportsLineage, BaseOperator):
         self.lineage = TaskWork()
         with final_failures(), attached(self.run) as run:
             self.lineage.note_run(run.handle)
-            return self.act(run, context)
+            return self._act(run, context)
 
     @abstractmethod
-    def act(self, run: Run, context: Context) -> Any:
+    def _act(self, run: Run, context: Context) -> Any:
         """Act, and return the value for the task's XCom."""
 
 
@@ -115,7 +136,10 @@ class GravelerCommittingOperator(GravelerOperator):
     """
 
     template_fields: Sequence[str] = (*GravelerOperator.template_fields, "message", "metadata")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"metadata": "json", "run": "json"}
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("metadata", "run", "paths"), "json"
+    )
+    commits_to = "branch"
 
     def __init__(
         self, *, message: str = "", metadata: Mapping[str, str] | None = None, **kwargs: Any
@@ -150,11 +174,6 @@ class GravelerWritingOperator(GravelerCommittingOperator):
         self.run = run
         self.branch = branch
 
-    @property
-    def target(self) -> str:
-        """The branch."""
-        return self.branch
-
     def execute(self, context: Context) -> Any:
         """Write in a step of the run, or on the branch; return the commit id or None."""
         if self.run is None:
@@ -162,17 +181,15 @@ class GravelerWritingOperator(GravelerCommittingOperator):
         self.lineage = TaskWork()
         with final_failures():
             with working_step(self.run, context, self.metadata) as step:
-                self.log.info("%s, on %s", self.write(step), step.run.branch)
+                self.log.info("%s, on %s", self._write(step), step.run.branch)
             self.lineage.note_step(connection_of(self.run), step)
             if step.result is None:
                 return None
-            repo = step.run.repository
-            point_to(self, conn_id=connection_of(self.run), repo=repo, commit=step.result)
+            point_to(self, connection_of(self.run), step.run.repository, step.result)
             return step.result.id
 
-    def act(self, repository: Repository, context: Context) -> Commit | None:
-        """Write on the branch and commit."""
-        change = self.write(repository.branch(self.branch))
+    def _act(self, repository: Repository, context: Context) -> Commit | None:
+        change = self._write(repository.branch(self.branch))
         self.log.info("%s, on %s", change, self.branch)
         message = self.message or change
         try:
@@ -182,24 +199,14 @@ class GravelerWritingOperator(GravelerCommittingOperator):
             return None
 
     @abstractmethod
-    def write(self, target: Branch) -> str:
+    def _write(self, target: Branch) -> str:
         """Stage the change on `target`, and return a short description of it."""
 
 
 def commit_once(
     repository: Repository, branch: str, message: str, metadata: Mapping[str, str]
 ) -> Commit:
-    """Commit the staged writes of `branch`, or return the commit that an earlier try made.
-
-    Args:
-        repository: The repository.
-        branch: The branch.
-        message: The commit's message.
-        metadata: Metadata of the commit, including that of the task.
-
-    Raises:
-        NoChangesError: Nothing is staged, and no try of the task has committed.
-    """
+    """Commit the staged writes of `branch`, or return the commit that an earlier try made."""
     try:
         return repository.branch(branch).commit(message, metadata=metadata)
     except NoChangesError:

@@ -1,16 +1,22 @@
-"""Operators on branches and tags."""
+"""Operators on branches and tags, and those that commit and revert: each makes one ref move."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
-from graveler.errors import AlreadyExistsError, RefNotFoundError
+from graveler.base.arguments import choice
+from graveler.errors import AlreadyExistsError, NoChangesError, RefNotFoundError
 from graveler.lake import Repository
 from graveler.model import Commit
 from graveler.repository.strategies import Strategy, check_strategy
-from graveler_airflow.dag.context import task_metadata
-from graveler_airflow.operators.base import GravelerCommittingOperator, GravelerOperator, made_by
+from graveler_airflow.operators.base import (
+    GravelerCommittingOperator,
+    GravelerOperator,
+    commit_once,
+    earlier_commit,
+)
 
 
 class GravelerCreateBranchOperator(GravelerOperator):
@@ -37,8 +43,7 @@ class GravelerCreateBranchOperator(GravelerOperator):
         self.source = source
         self.exist_ok = exist_ok
 
-    def act(self, repository: Repository, context: Context) -> str:
-        """Create the branch."""
+    def _act(self, repository: Repository, context: Context) -> str:
         try:
             repository.create_branch(self.branch, self.source, exist_ok=self.exist_ok)
         except AlreadyExistsError:
@@ -70,8 +75,7 @@ class GravelerDeleteBranchOperator(GravelerOperator):
         self.branch = branch
         self.missing_ok = missing_ok
 
-    def act(self, repository: Repository, context: Context) -> None:
-        """Delete the branch."""
+    def _act(self, repository: Repository, context: Context) -> None:
         try:
             repository.delete_branch(self.branch)
         except RefNotFoundError:
@@ -95,6 +99,8 @@ class GravelerMergeOperator(GravelerCommittingOperator):
     """
 
     template_fields: Sequence[str] = (*GravelerCommittingOperator.template_fields, "source", "into")
+    commits_to = "into"
+    merges = "source"
 
     def __init__(
         self, *, source: str, into: str = "main", strategy: Strategy | None = None, **kwargs: Any
@@ -105,20 +111,14 @@ class GravelerMergeOperator(GravelerCommittingOperator):
         check_strategy(strategy)
         self.strategy = strategy
 
-    def act(self, repository: Repository, context: Context) -> Commit:
-        """Merge."""
-        commit = repository.merge(
+    def _act(self, repository: Repository, context: Context) -> Commit:
+        return repository.merge(
             self.source,
             self.into,
             strategy=self.strategy,
             message=self.message or None,
             metadata=self.pairs(context),
         ).commit
-        if made_by(commit, task_metadata(context)):
-            self.lineage.note_merge(
-                self.graveler_conn_id, repository.stores, commit, self.source, self.into
-            )
-        return commit
 
 
 class GravelerTagOperator(GravelerOperator):
@@ -142,8 +142,7 @@ class GravelerTagOperator(GravelerOperator):
         self.tag = tag
         self.ref = ref
 
-    def act(self, repository: Repository, context: Context) -> Commit:
-        """Create the tag."""
+    def _act(self, repository: Repository, context: Context) -> Commit:
         try:
             return repository.tags.create(self.tag, self.ref)
         except AlreadyExistsError:
@@ -154,3 +153,98 @@ class GravelerTagOperator(GravelerOperator):
                     "delete the tag first, or choose another name"
                 ) from None
             return wanted
+
+
+class GravelerCommitOperator(GravelerCommittingOperator):
+    """Commits the staged writes of a branch; its XCom is the commit's id.
+
+    A retry that finds nothing staged returns the commit of an earlier try. The commit names the
+    DAG, the run, the task and the try.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelercommitoperator``.
+
+    Args:
+        branch: The branch's name.
+        message: The commit's message.
+        on_empty: What to do if nothing is staged: ``fail``, ``skip`` the task, or make an empty
+            ``commit``.
+        **kwargs: The arguments of `GravelerCommittingOperator`.
+    """
+
+    template_fields: Sequence[str] = (*GravelerCommittingOperator.template_fields, "branch")
+
+    def __init__(
+        self,
+        *,
+        branch: str,
+        message: str = "commit of {{ ti.task_id }}, {{ run_id }}",
+        on_empty: str = "fail",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(message=message, **kwargs)
+        self.branch = branch
+        self.on_empty = choice(on_empty, "on_empty", ("fail", "skip", "commit"))
+
+    def _act(self, repository: Repository, context: Context) -> Commit:
+        metadata = self.pairs(context)
+        try:
+            return commit_once(repository, self.branch, self.message, metadata)
+        except NoChangesError as error:
+            if self.on_empty == "skip":
+                raise AirflowSkipException(str(error)) from error
+            if self.on_empty == "fail":
+                raise
+        return repository.branch(self.branch).commit(
+            self.message, metadata=metadata, allow_empty=True
+        )
+
+
+class GravelerRevertOperator(GravelerCommittingOperator):
+    """Reverts the changes of a commit, by a new commit; its XCom is the new commit's id.
+
+    For a published run use `GravelerRollbackOperator`, which lists the runs that have read it.
+
+    How to use it: ``docs/guides/airflow-operators.md#gravelerrevertoperator``.
+
+    Args:
+        commit: A ref: the commit to revert.
+        branch: The branch to commit to.
+        parent: For a merge commit, the parent whose side stays, counted from 1. Not needed for a
+            published run or for a merge into the branch itself.
+        strategy: For paths in conflict, ``source-wins`` reverts and ``dest-wins`` keeps them.
+        **kwargs: The arguments of `GravelerCommittingOperator`.
+    """
+
+    template_fields: Sequence[str] = (*GravelerCommitOperator.template_fields, "commit")
+
+    def __init__(
+        self,
+        *,
+        commit: str,
+        branch: str = "main",
+        parent: int | None = None,
+        strategy: Strategy | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.commit = commit
+        self.branch = branch
+        self.parent = parent
+        check_strategy(strategy)
+        self.strategy = strategy
+
+    def _act(self, repository: Repository, context: Context) -> Commit:
+        target = repository.commit(self.commit)
+        metadata = self.pairs(context)
+        if context["ti"].try_number > 1:
+            earlier = earlier_commit(repository, self.branch, metadata)
+            if earlier is not None and earlier.metadata.get("graveler.revert") == target.id:
+                return earlier
+        return repository.revert(
+            target.id,
+            self.branch,
+            parent=self.parent,
+            strategy=self.strategy,
+            message=self.message or None,
+            metadata=metadata,
+        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any, ClassVar
+from typing import Any
 
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.lake import Branch
@@ -50,8 +50,7 @@ class GravelerLinkOperator(GravelerWritingOperator):
         self.pattern = pattern
         self.missing_ok = missing_ok
 
-    def write(self, target: Branch) -> str:
-        """Stage an entry for every file."""
+    def _write(self, target: Branch) -> str:
         count = target.link_many(self._entries(target.repository))
         self.lineage.links.append(AddressBook(target.repository.storage).place(self.source))
         if not count and not self.missing_ok:
@@ -84,10 +83,6 @@ class GravelerDeleteOperator(GravelerWritingOperator):
     """
 
     template_fields: Sequence[str] = (*GravelerWritingOperator.template_fields, "paths", "prefix")
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        **GravelerWritingOperator.template_fields_renderers,
-        "paths": "json",
-    }
 
     def __init__(self, *, paths: str | Sequence[str] = (), prefix: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -96,8 +91,7 @@ class GravelerDeleteOperator(GravelerWritingOperator):
         self.paths = paths
         self.prefix = prefix
 
-    def write(self, target: Branch) -> str:
-        """Stage the deletions."""
+    def _write(self, target: Branch) -> str:
         return f"{target.delete_many(self._paths(target))} files deleted"
 
     def _paths(self, target: Branch) -> Sequence[str]:

@@ -42,8 +42,7 @@ class GravelerGateOperator(GravelerRunOperator):
         super().__init__(**kwargs)
         self.gates = list(as_gates(gates))
 
-    def act(self, run: Run, context: Context) -> list[dict[str, Any]]:
-        """Judge; return the verdict of each gate."""
+    def _act(self, run: Run, context: Context) -> list[dict[str, Any]]:
         verdicts = run.judge(self.gates)
         head = run.head.id
         self.lineage.note_judged(connection_of(self.run), run, head, verdicts, self.gates)

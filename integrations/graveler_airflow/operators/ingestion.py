@@ -72,8 +72,7 @@ class GravelerIngestOperator(GravelerOperator):
         self.hour = hour
         self.metadata = metadata or {}
 
-    def act(self, repository: Repository, context: Context) -> dict[str, Any]:
-        """Commit, judge and publish the hour."""
+    def _act(self, repository: Repository, context: Context) -> dict[str, Any]:
         ingestion = repository.ingestion(
             self.branch,
             into=self.into,
@@ -92,14 +91,9 @@ class GravelerIngestOperator(GravelerOperator):
         if tick.state is HourState.QUARANTINED:
             self.log.warning("Hour %s is on %s: %s", tick.hour, ", ".join(tick.quarantined), reason)
         if tick.published is not None:
-            point_to(
-                self,
-                conn_id=self.graveler_conn_id,
-                repo=repository.name,
-                commit=tick.published,
-            )
-            self.lineage.note_merge(
-                self.graveler_conn_id, repository.stores, tick.published, self.branch, self.into
+            point_to(self, self.graveler_conn_id, repository.name, tick.published)
+            self.lineage.note_commit(
+                self.graveler_conn_id, repository.stores, self.into, tick.published, self.branch
             )
         return tick_row(tick)
 
@@ -121,6 +115,8 @@ class GravelerReleaseOperator(GravelerOperator):
     """
 
     template_fields: Sequence[str] = (*GravelerOperator.template_fields, "name", "branch", "into")
+    commits_to = "into"
+    merges = "branch"
 
     def __init__(
         self,
@@ -140,13 +136,8 @@ class GravelerReleaseOperator(GravelerOperator):
         check_strategy(strategy)
         self.strategy = strategy
 
-    def act(self, repository: Repository, context: Context) -> Any:
-        """Release."""
+    def _act(self, repository: Repository, context: Context) -> Any:
         ingestion = repository.ingestion(self.branch, into=self.into, gates=self.gates)
-        commit = ingestion.release(
+        return ingestion.release(
             self.name, strategy=self.strategy, metadata=task_metadata(context)
         ).commit
-        self.lineage.note_merge(
-            self.graveler_conn_id, repository.stores, commit, self.branch, self.into
-        )
-        return commit

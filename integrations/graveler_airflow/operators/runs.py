@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from graveler.base.arguments import duration
+from graveler.base.arguments import choice, duration
 from graveler.errors import (
     GateFailedError,
     GravelerError,
@@ -30,7 +30,7 @@ from graveler.lake import Repository, Run, RunRecord, RunState
 from graveler.model import Commit
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler_airflow.assets import create_asset, listed_assets
-from graveler_airflow.dag.context import run_key, run_metadata, task_metadata, way_out
+from graveler_airflow.dag.context import hint, run_key, run_metadata
 from graveler_airflow.dag.handles import connection_of, pack
 from graveler_airflow.dag.task_order import check_failures_show, check_rules, check_waited_for
 from graveler_airflow.dag.task_states import (
@@ -44,12 +44,11 @@ from graveler_airflow.dag.task_states import (
 from graveler_airflow.links import point_to
 from graveler_airflow.operators.base import GravelerOperator, GravelerRunOperator
 from graveler_airflow.operators.gates import REFUSAL
-from graveler_common.history import reaped_row
 
-_ON_FAILURE = ("park", "drop")
 _UNPUBLISHED = (RunState.PARKED, RunState.REAPED)
 _DEPLOYMENT = "airflow.deployment"
 _VARIABLE = "graveler_deployment"
+_WAITS = 30
 _PAUSE = timedelta(seconds=15)
 
 
@@ -103,11 +102,9 @@ class GravelerOpenRunOperator(GravelerOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if on_failure not in _ON_FAILURE:
-            raise InvalidInputError(f"on_failure {on_failure!r}: give one of {_ON_FAILURE}")
         self.into = into
         self.name = name
-        self.on_failure = on_failure
+        self.on_failure = choice(on_failure, "on_failure", ("park", "drop"))
         self.lease = lease and duration(lease, "lease", zero=False)
         self.ttl = ttl and duration(ttl, "ttl", zero=False)
         self.take_over = take_over
@@ -120,16 +117,15 @@ class GravelerOpenRunOperator(GravelerOperator):
             check_rules(self, tasks)
         return list(tasks)
 
-    def act(self, repository: Repository, context: Context) -> dict[str, str]:
-        """Open the run and return its handle."""
+    def _act(self, repository: Repository, context: Context) -> dict[str, str]:
         self._check_alone(context, repository.name)
         if self.depends_on_past:
             self._await_predecessor(repository, context)
         ours = deployment(repository)
 
         def accepts(record: RunRecord | None) -> None:
-            theirs = ours if record is None else record.metadata.get(_DEPLOYMENT, ours)
-            if record is not None and theirs != ours and not self.take_over:
+            theirs = record.metadata.get(_DEPLOYMENT, ours) if record else ours
+            if record and theirs != ours and not self.take_over:
                 raise RunStateError(
                     f"run {record.key!r} of repository {repository.name!r} is {record.state}, and "
                     f"deployment {theirs!r} of Airflow has opened it; this is {ours!r}: give each "
@@ -159,10 +155,6 @@ class GravelerOpenRunOperator(GravelerOperator):
         """Wait for the publish of the DAG run before, whose task to open its run has succeeded.
 
         A worker is not needed meanwhile.
-
-        Raises:
-            RunStateError: It is not published, or its target has lost the publish, and its DAG run
-                does not work on it.
         """
         before = context["ti"].get_previous_dagrun()
         if before is None:
@@ -176,14 +168,9 @@ class GravelerOpenRunOperator(GravelerOperator):
         latest = record.publishes[-1] if record.publishes else None
         works = before.state in ("running", "queued")
         now = repository.stores.clock.now()
-        name = shlex.quote(record.key)
-        state = (
-            f"run {record.key!r} before it is {record.state} ({record.reason or 'no reason given'})"
-        )
-        ways = (
-            f"clear the failed tasks of DAG run {before.run_id!r}, or give it up with `graveler run "
-            f"abandon {name}`"
-        )
+        name, reason = shlex.quote(record.key), record.reason or "no reason given"
+        state = f"run {record.key!r} before it is {record.state} ({reason})"
+        clear, give_up = "clear the failed tasks of", f"`graveler run abandon {name}`"
         if record.state in (RunState.OPEN, RunState.PUBLISHING):
             works = not record.expired(now)
         elif record.state is RunState.REAPED:
@@ -193,15 +180,13 @@ class GravelerOpenRunOperator(GravelerOperator):
             if latest is None or not (latest.lost or latest.rollback):
                 return
             state = f"{latest.into!r} no longer has what run {record.key!r} published"
-            ways = (
-                f"clear DAG run {before.run_id!r}, or give it up with `graveler run open {name}` and "
-                f"`graveler run abandon {name}`"
-            )
+            clear, give_up = "clear", f"`graveler run open {name}` and {give_up}"
         if works:
             self.log.info("Run %r, on which this one depends, is %s", record.key, record.state)
             raise AirflowRescheduleException(now + _PAUSE)  # type: ignore[no-untyped-call]  # of Airflow
         raise RunStateError(
-            f"this run depends on the past, and {state}: {ways}, then clear this task"
+            f"this run depends on the past, and {state}: {clear} DAG run {before.run_id!r}, or give "
+            f"it up with {give_up}, then clear this task"
         )
 
     def _check_alone(self, context: Context, repo: str) -> None:
@@ -230,18 +215,23 @@ def deployment(repository: Repository) -> str:
     """Return the id of this deployment of Airflow: that of the settings, else that of a Variable.
 
     The first caller makes the Variable. Airflow replaces a Variable that exists, so first callers
-    take turns at the repository. Those of two repositories may make it at the same moment, so the
-    value is read again after a second.
+    take turns at the repository. Without the turn, another one is slow, and is waited for. Those of
+    two repositories may make it at the same moment, so the value is read again after a second.
     """
     if given := conf.get("graveler", "deployment", fallback=""):
         return str(given)
     if known := Variable.get(_VARIABLE, default=None):
         return str(known)
-    with repository.stores.refs.turn(_VARIABLE):
+    sleep = repository.stores.clock.sleep
+    with repository.stores.refs.turn(_VARIABLE) as first:
+        for _ in range(0 if first else _WAITS):
+            if Variable.get(_VARIABLE, default=None) is not None:
+                break
+            sleep(1)
         if Variable.get(_VARIABLE, default=None) is None:
             made = uuid4().hex
             Variable.set(_VARIABLE, made, "The id of this deployment in the runs of graveler")
-            repository.stores.clock.sleep(1)
+            sleep(1)
         return str(Variable.get(_VARIABLE))
 
 
@@ -249,9 +239,9 @@ class GravelerPublishRunOperator(GravelerRunOperator):
     """Publishes a run: builds the new tree of the target, runs the gates, and moves the target.
 
     It is idempotent: for a published run it returns the commit. A refusal of a gate, a conflict,
-    missing work of a finished task, and a task that is marked as failed are failures without a retry. An incomplete run is never
-    published. Writes of an earlier attempt of skipped tasks are undone. The event of every asset in
-    its ``outlets`` names the commit.
+    missing work of a finished task, and a task that is marked as failed are failures without a
+    retry. An incomplete run is never published. Writes of an earlier attempt of skipped tasks are
+    undone. The event of every asset in its ``outlets`` names the commit.
 
     How to use it: ``docs/guides/airflow-operators.md#gravelerpublishrunoperator``.
 
@@ -281,8 +271,7 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         check_strategy(strategy)
         self.strategy = strategy
 
-    def act(self, run: Run, context: Context) -> str:
-        """Publish the run and return the id of the target's commit that has it."""
+    def _act(self, run: Run, context: Context) -> str:
         for step in agree_to_publish(context, run, self.work):
             self.log.info("Undone, its task takes no part: %s", step)
         try:
@@ -293,18 +282,16 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         latest = run.record.publishes[-1:]
         changed = bool(latest) and latest[0].changed
         made = result.commit.metadata
-        own = (made.get("graveler.run"), made.get("graveler.attempt")) == (
-            run.key,
-            str(run.attempt),
-        )
-        self._note(run, result.verdicts, result.commit if own else None)
+        made_by = (made.get("graveler.run"), made.get("graveler.attempt"))
+        own = result.commit if made_by == (run.key, str(run.attempt)) else None
+        self._note(run, result.verdicts, own)
         for verdict in result.verdicts:
             outcome = "passed" if verdict.passed else f"{verdict.severity}: {verdict.reason}"
             self.log.info("Gate %s: %s", verdict.gate, outcome)
         how = "was published before" if result.already else "is published"
         how = how if changed else "has changed nothing"
         self.log.info("Run %r %s: %s is at commit %s", run.key, how, run.into, result.commit.id)
-        self._point_to(context, run, result.commit if own else None, changed=changed)
+        self._point_to(context, run, own, changed=changed)
         return result.commit.id
 
     def _note(self, run: Run, verdicts: Iterable[Verdict], commit: Commit | None = None) -> None:
@@ -328,7 +315,7 @@ class GravelerPublishRunOperator(GravelerRunOperator):
             "hour": run_metadata(context).get("hour", ""),
         }
         if commit is not None:
-            point_to(self, conn_id=conn_id, repo=repo, commit=commit)
+            point_to(self, conn_id, repo, commit)
             extra |= {"commit": commit.id, "previous": commit.parents[0]}
         for asset in self._assets:
             accessor = context["outlet_events"][asset]
@@ -360,13 +347,7 @@ class GravelerCloseRunOperator(GravelerRunOperator):
         self._gates: tuple[str, ...] = ()
 
     def watch(self, opened: BaseOperator, merge: BaseOperator, gates: Iterable[Any]) -> None:
-        """Refuse the complete DAG if it could lose work or hide a failure of `merge`.
-
-        Args:
-            opened: The task that opens the run.
-            merge: The task that publishes the run.
-            gates: The gates that are tasks: the refusal of one becomes the run's reason.
-        """
+        """Refuse the complete DAG if it could lose work or hide a failure of `merge`."""
         self._opened, self._merge = opened.task_id, merge.task_id
         self._gates = tuple(gate.task_id for gate in gates)
 
@@ -390,13 +371,7 @@ class GravelerCloseRunOperator(GravelerRunOperator):
                 "state of the DAG run, and failed runs would succeed: leave it off"
             )
 
-    def act(self, run: Run, context: Context) -> str:
-        """Park an unpublished run; return the state of a published one.
-
-        Raises:
-            AirflowFailException: The run is not published.
-            AirflowSkipException: The run is not published, and no task has failed.
-        """
+    def _act(self, run: Run, context: Context) -> str:
         unsuccessful = self._unsuccessful(context)
         record = run.close(self._reason(context, unsuccessful))
         if record.attempt != run.attempt:
@@ -415,14 +390,9 @@ class GravelerCloseRunOperator(GravelerRunOperator):
 
         Tasks that end runs are left out.
         """
-        ends = {
-            task.task_id
-            for task in context["dag"].tasks
-            if isinstance(task, GravelerCloseRunOperator)
-        }
-        block = (
-            {task.task_id for task in self.task_group.iter_tasks()} if self.task_group else set()
-        )
+        tasks, group = context["dag"].tasks, self.task_group
+        ends = {task.task_id for task in tasks if isinstance(task, GravelerCloseRunOperator)}
+        block = {task.task_id for task in group.iter_tasks()} if group else set()
         states = {
             name: state
             for name, state in TaskStates(context).unsuccessful().items()
@@ -432,18 +402,13 @@ class GravelerCloseRunOperator(GravelerRunOperator):
         return own or states
 
     def _reason(self, context: Context, unsuccessful: Mapping[str, str]) -> str:
-        tasks = [
-            f"{task_id} {state}{self._refusal(context, task_id)}"
-            for task_id, state in unsuccessful.items()
-        ]
+        tasks = []
+        for task_id, state in unsuccessful.items():
+            gate = task_id in self._gates
+            refusal = gate and context["ti"].xcom_pull(task_ids=task_id, key=REFUSAL)
+            tasks.append(f"{task_id} {state} ({refusal})" if refusal else f"{task_id} {state}")
         what = ", ".join(tasks) or "ended before it was published"
         return f"Airflow run {context['dag_run'].run_id}: {what}"
-
-    def _refusal(self, context: Context, task_id: str) -> str:
-        if task_id not in self._gates:
-            return ""
-        reason = context["ti"].xcom_pull(task_ids=task_id, key=REFUSAL)
-        return f" ({reason})" if reason else ""
 
 
 def _unpublished(record: RunRecord, on_target: str) -> str:
@@ -452,64 +417,4 @@ def _unpublished(record: RunRecord, on_target: str) -> str:
     if record.state is RunState.PARKED:
         what += f" on branch {record.branch}"
     state = f"{what} ({record.reason}): {record.into} did not move, {on_target}"
-    return f"{state}; {way_out(record)}"
-
-
-class GravelerRollbackOperator(GravelerOperator):
-    """Rolls back a published run by one commit on its target; its XCom is that commit's id.
-
-    The state of the run does not matter: a later attempt may be open or parked. The task logs the
-    publish that it rolls back, and every later run that has read the run's files. If later changes
-    overlap, the target does not move, and the task fails and lists them.
-
-    How to use it: ``docs/guides/airflow-operators.md#gravelerrollbackoperator``.
-
-    Args:
-        run: The run's key, or the id of the commit that published it.
-        into: With a key, only the publish to this branch.
-        message: The commit's message.
-        **kwargs: The arguments of `GravelerOperator`.
-    """
-
-    template_fields: Sequence[str] = (*GravelerOperator.template_fields, "run", "into", "message")
-
-    def __init__(self, *, run: str, into: str = "", message: str = "", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.run = run
-        self.into = into
-        self.message = message
-
-    def act(self, repository: Repository, context: Context) -> Commit:
-        """Roll back, unless an earlier try has."""
-        into = self.into or None
-        self.log.info("Rolling back %s", repository.runs.plan_rollback(self.run, into=into))
-        done = repository.runs.rollback(
-            self.run, into=into, message=self.message or None, metadata=task_metadata(context)
-        )
-        for reader in done.readers:
-            self.log.warning("Run %r has read its files, and is %s", reader.key, reader.state)
-        context["ti"].xcom_push(key="readers", value=[reader.key for reader in done.readers])
-        self.lineage.note_commit(
-            self.graveler_conn_id, repository.stores, done.publish.into, done.commit
-        )
-        return done.commit
-
-
-class GravelerReapOperator(GravelerOperator):
-    """Parks runs whose lease is over, and removes parked runs whose time to live is over.
-
-    Use it in a separate DAG, once an hour. Opening a run also reaps a few other runs, but a lake in
-    which no run is opened needs this task. Its XCom lists the reaped runs.
-
-    How to use it: ``docs/guides/airflow-operators.md#gravelerreapoperator``.
-
-    Args:
-        **kwargs: The arguments of `GravelerOperator`.
-    """
-
-    def act(self, repository: Repository, context: Context) -> list[dict[str, str]]:
-        """Reap."""
-        rows = [reaped_row(reaped) for reaped in repository.runs.reap(dry_run=False)]
-        for row in rows:
-            self.log.warning("Run %(key)r: %(from)s to %(to)s: %(reason)s", row)
-        return rows
+    return f"{state}; {hint(record)}"

@@ -22,7 +22,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from graveler.base.clock import SystemClock
 from graveler.runs.record import RunRecord
-from graveler_airflow.dag.context import way_out
+from graveler_airflow.dag.context import hint
 from graveler_airflow.plugin.views import commit_view, diff_view, lakes_view, runs_view
 
 _HEADERS = {
@@ -31,8 +31,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _INTERNAL = ("fence", "nonce", "owner", "owners")
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_THOUSAND = 1000
 _SPANS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 _View = Callable[..., dict[str, Any]]
@@ -117,24 +115,11 @@ def _templates() -> Environment:
         link=_link,
         query=urlencode,
         quoted=shlex.quote,
-        size=_size,
         span=_span,
         time=_time,
-        way_out=way_out,
+        hint=hint,
     )
     return environment
-
-
-def _size(count: int | None) -> str:
-    """Return a number of bytes as text: 1.2 MB."""
-    if count is None:
-        return "-"
-    amount, unit = float(count), _UNITS[0]
-    for unit in _UNITS:
-        if amount < _THOUSAND or unit == _UNITS[-1]:
-            break
-        amount /= _THOUSAND
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
 
 
 def _time(moment: datetime) -> str:

@@ -1,9 +1,12 @@
-"""The content of each page, and the check of access by Airflow's auth manager."""
+"""The content of each page: the lakes of Airflow's connections and their runs, as a reader may see them."""
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import islice, product
 from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -18,30 +21,172 @@ from airflow.models.connection import Connection
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
+from airflow.sdk.exceptions import AirflowNotFoundException
 from fastapi import HTTPException, Query, status
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from graveler.errors import GravelerError, InvalidInputError, NotFoundError
-from graveler.lake import Repository
+from graveler.errors import GravelerError, InvalidInputError, NotFoundError, RunNotFoundError
+from graveler.lake import Lake, Repository, RunState
 from graveler.model import Commit
+from graveler.runs.record import RunRecord
 from graveler_airflow.dag.context import run_key
-from graveler_airflow.plugin.runs import (
-    Place,
-    RunView,
-    known_places,
-    opened,
-    place_of,
-    recent_runs,
-    runs_of,
-)
-from graveler_common.history import changes_between, changes_of
+from graveler_airflow.hook import GravelerHook
+from graveler_common.history import Changes, changes_between, changes_of, find_commit, own_commits
+from graveler_common.lakes import open_lake
 
 _log = logging.getLogger(__name__)
 
 _LISTED = 200
+_CONSIDERED = 2_000
 _Text = Annotated[str, Query(min_length=1, max_length=1000)]
 _Filter = Annotated[str, Query(max_length=1000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The location of a connection's lake; without one `trouble` says why."""
+
+    conn_id: str
+    location: str
+    trouble: str = ""
+
+
+def known_places(session: Session) -> list[Place]:
+    """Return the lakes of the connections of type ``graveler``, each lake once.
+
+    Connections in the environment or in a secrets backend cannot be listed. Only the default one of
+    them is included.
+    """
+    rows = select(Connection.conn_id).where(Connection.conn_type == GravelerHook.conn_type)
+    listed = [str(conn_id) for conn_id in session.scalars(rows.order_by(Connection.conn_id))]
+    default = GravelerHook.default_conn_name
+    places: dict[str, Place] = {}
+    for conn_id in dict.fromkeys([default, *listed]):
+        place = place_of(conn_id)
+        if place is not None:
+            places.setdefault(place.location or conn_id, place)
+    return list(places.values())
+
+
+def place_of(conn_id: str) -> Place | None:
+    """Return the place of a connection's lake, or None if there is no such connection."""
+    hook = _ServerHook(conn_id)
+    try:
+        if hook.connection.conn_type != GravelerHook.conn_type:
+            return None
+    except AirflowNotFoundException:
+        return None
+    try:
+        return Place(conn_id, hook.location)
+    except (AirflowNotFoundException, GravelerError) as error:
+        return Place(conn_id, "", str(error))
+
+
+class _ServerHook(GravelerHook):
+    """The hook in the API server, where connections do not come through the API of tasks."""
+
+    @classmethod
+    def get_connection(cls, conn_id: str) -> Any:
+        """Return a connection of the database, the environment or a secrets backend."""
+        return Connection.get_connection_from_secrets(conn_id)
+
+
+@contextmanager
+def opened(place: Place) -> Iterator[Lake]:
+    """Open a lake for a ``with`` block."""
+    if place.trouble:
+        raise InvalidInputError(place.trouble)
+    with open_lake(place.location) as lake:
+        yield lake
+
+
+@dataclass(slots=True)
+class RunView:
+    """A run, and the changes that it has published or would publish.
+
+    Attributes:
+        record: Its record, with the present state of its publishes on the targets on its own page.
+        steps: The steps of its latest attempt, in the order in which they joined it.
+        changes: The changes from the target to the run, or those of its publish.
+        trouble: Why its steps or changes cannot be read; "" if they can.
+    """
+
+    conn_id: str
+    repository: str
+    record: RunRecord
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    changes: Changes | None = None
+    trouble: str = ""
+
+
+def runs_of(place: Place, keys: Sequence[str]) -> Iterator[RunView]:
+    """Yield the runs of these keys, in every repository of a lake."""
+    with opened(place) as lake:
+        for repository, key in product(map(lake.repository, lake.repositories()), keys):
+            try:
+                record = repository.runs.get(key)
+            except RunNotFoundError:
+                continue
+            view = RunView(place.conn_id, repository.name, record)
+            try:
+                _add_steps_and_changes(repository, view)
+            except GravelerError as error:
+                view.trouble = str(error)
+            yield view
+
+
+def recent_runs(place: Place, dag_ids: set[str]) -> list[RunView]:
+    """Return the latest runs of a lake that DAG runs of these DAGs made.
+
+    It considers only the last opened runs of all DAGs, because a page must not read all runs.
+    """
+    with opened(place) as lake:
+        repositories = map(lake.repository, lake.repositories())
+        latest = merge(
+            *(product([made.name], made.runs.list()) for made in repositories),
+            key=lambda found: found[1].opened,
+            reverse=True,
+        )
+        mine = (
+            RunView(place.conn_id, name, record)
+            for name, record in islice(latest, _CONSIDERED)
+            if record.metadata.get("airflow.dag_id") in dag_ids
+        )
+        return list(islice(mine, _LISTED))
+
+
+def _add_steps_and_changes(repository: Repository, view: RunView) -> None:
+    (record,) = repository.runs.on_targets([view.record])
+    view.record = record
+    if record.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
+        publish = record.publishes[-1]
+        if publish.changed:
+            view.changes = changes_of(repository, repository.commit(publish.commit))
+        head = publish.head
+    elif record.live:
+        branch = find_commit(repository, record.branch)
+        head = branch.id if branch else record.head
+        view.changes = changes_between(repository, record.base, head) if head else None
+    else:
+        head = ""
+    if head:
+        commits = islice(own_commits(repository, head, record.key), _LISTED)
+        view.steps = [_step(repository, commit) for commit in commits][::-1]
+
+
+def _step(repository: Repository, commit: Commit) -> dict[str, Any]:
+    metadata = commit.metadata
+    return {
+        "name": metadata.get("graveler.step", ""),
+        "number": metadata.get("graveler.try", ""),
+        "commit": commit.id,
+        "message": commit.message,
+        "at": commit.created,
+        "attempt": metadata.get("graveler.attempt", ""),
+        "url": metadata.get("url", ""),
+        "changes": changes_of(repository, commit),
+    }
 
 
 def lakes_view(
@@ -51,16 +196,8 @@ def lakes_view(
     dag_id: _Filter = "",
     repo: _Filter = "",
 ) -> dict[str, Any]:
-    """Return the latest runs of all lakes, of the DAGs that the reader may see.
-
-    Args:
-        user: The reader.
-        session: The session of Airflow's database.
-        state: Only runs in this state.
-        dag_id: Only runs of this DAG.
-        repo: Only runs of this repository.
-    """
-    dag_ids = visible_dags(user)
+    """Return the latest runs of all lakes, of the DAGs that the reader may see."""
+    dag_ids = set(get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
     if dag_id:
         dag_ids &= {dag_id}
     troubles: list[dict[str, str]] = []
@@ -130,8 +267,7 @@ def commit_view(user: GetUserDep, conn: _Text, repo: _Text, ref: _Text) -> dict[
     """Return a commit and its changes."""
     with _repository(user, conn, repo) as repository:
         commit = repository.commit(ref)
-        if not _made_by_visible_dag(user, commit) and not may_see_connection(user, conn):
-            raise refuse()
+        _check_access(user, conn, own=_made_by_visible_dag(user, commit))
         return {
             "conn": conn,
             "repository": repo,
@@ -147,8 +283,7 @@ def diff_view(
     with _repository(user, conn, repo) as repository:
         before, after = repository.commit(left), repository.commit(right)
         own = after.parents[:1] == (before.id,) and _made_by_visible_dag(user, after)
-        if not own and not may_see_connection(user, conn):
-            raise refuse()
+        _check_access(user, conn, own=own)
         return {
             "conn": conn,
             "repository": repo,
@@ -159,8 +294,14 @@ def diff_view(
 
 
 def _made_by_visible_dag(user: Any, commit: Commit) -> bool:
+    """Return whether a DAG made a commit whose runs the user may read."""
     dag_id = commit.metadata.get("airflow.dag_id", "")
-    return bool(dag_id) and may_see_run(user, dag_id)
+    return bool(dag_id) and get_auth_manager().is_authorized_dag(
+        method="GET",
+        access_entity=DagAccessEntity.RUN,
+        details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
+        user=user,
+    )
 
 
 @contextmanager
@@ -173,8 +314,7 @@ def _repository(user: Any, conn: str, name: str) -> Iterator[Repository]:
         with opened(place) as lake:
             yield lake.repository(name)
     except GravelerError as error:
-        if not may_see_connection(user, conn):
-            raise refuse() from error
+        _check_access(user, conn)
         raise HTTPException(_status(error), f"{error.code}: {error}") from error
 
 
@@ -206,18 +346,6 @@ def _why(place: Place, user: Any, trouble: str) -> str:
     return "it cannot be read: see the log of the API server"
 
 
-def may_see_run(user: Any, dag_id: str) -> bool:
-    """Return whether a user may read the runs of a DAG."""
-    return bool(
-        get_auth_manager().is_authorized_dag(
-            method="GET",
-            access_entity=DagAccessEntity.RUN,
-            details=DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id)),
-            user=user,
-        )
-    )
-
-
 def may_see_connection(user: Any, conn_id: str) -> bool:
     """Return whether a user may read a connection, and with it everything in its lake."""
     return bool(
@@ -229,11 +357,7 @@ def may_see_connection(user: Any, conn_id: str) -> bool:
     )
 
 
-def visible_dags(user: Any) -> set[str]:
-    """Return the ids of the DAGs that a user may read."""
-    return set(get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
-
-
-def refuse() -> HTTPException:
-    """Return the error for a user who may not see a page."""
-    return HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
+def _check_access(user: Any, conn: str, *, own: bool = False) -> None:
+    """Refuse a page that is not about an own DAG to a user who may not read the connection."""
+    if not own and not may_see_connection(user, conn):
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")

@@ -33,22 +33,13 @@ def get_fs(
 
     The filesystem looks up the connection when it is first used, because ``ObjectStoragePath`` ignores
     errors of this function and would work without a connection.
-
-    Args:
-        conn_id: The connection; the default one if not given.
-        storage_options: Options of the filesystem; ``lake`` in it replaces the connection.
     """
     conn_id = conn_id or GravelerHook.default_conn_name
     return ConnectionFileSystem(conn_id=conn_id, **(storage_options or {}))
 
 
 class ConnectionFileSystem(GravelerFileSystem):
-    """The filesystem of a connection's lake.
-
-    Args:
-        conn_id: The connection of the lake.
-        options: Those of `GravelerFileSystem`; ``lake`` replaces the connection.
-    """
+    """The filesystem of a connection's lake."""
 
     def __init__(self, *args: Any, conn_id: str, **options: Any) -> None:
         self._conn_id = conn_id
@@ -57,11 +48,7 @@ class ConnectionFileSystem(GravelerFileSystem):
 
     @cached_property
     def location(self) -> str:
-        """The location of the lake.
-
-        Raises:
-            ConnectionError: The connection names no lake.
-        """
+        """The location of the lake."""
         if self._named:
             return str(super().location)
         with self._broken_connection():
@@ -100,11 +87,7 @@ class ConnectionFileSystem(GravelerFileSystem):
         return file
 
     def _check_is_no_xcom(self, path: str) -> None:
-        """Refuse values of the XCom backend that stages them and never commits.
-
-        Raises:
-            AirflowFailException: The path is such a value; the error names the backend that commits.
-        """
+        """Refuse values of the XCom backend that stages them and never commits."""
         if self._intrans or conf.get("core", "xcom_backend", fallback="") != _STAGING_BACKEND:
             return
         folder = conf.get("common.io", "xcom_objectstorage_path", fallback="").rstrip("/")

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from io import BytesIO
-from typing import Any, NamedTuple, TypeGuard
+from types import SimpleNamespace
+from typing import Any, TypeGuard
 from urllib.parse import quote
 
 from airflow.sdk.bases.xcom import BaseXCom
@@ -73,7 +74,7 @@ class GravelerXComBackend(BaseXCom):
             conn_id, address = _split(result.value[_ADDRESS])
             file = _repository(conn_id, address).ref(address.ref).get(address.path)
         with compr[infer_compression(address.path)](BytesIO(file), mode="rb") as plain:
-            return BaseXCom.deserialize_value(_Value(json.load(plain)))
+            return BaseXCom.deserialize_value(SimpleNamespace(value=json.load(plain)))
 
     @classmethod
     def purge(cls, xcom: XComResult, *args: Any) -> None:
@@ -88,30 +89,20 @@ class GravelerXComBackend(BaseXCom):
             branch.commit_changes(deleted=[address.path], message=f"delete {address.path}")
 
 
-class _Value(NamedTuple):
-    """The argument of ``BaseXCom.deserialize_value``."""
-
-    value: Any
-
-
 def _is_address(value: object) -> TypeGuard[Mapping[str, str]]:
     return isinstance(value, Mapping) and _ADDRESS in value
 
 
 def _store(body: bytes, names: Mapping[str, str]) -> dict[str, str]:
-    """Commit a value, and return its address.
-
-    Raises:
-        InvalidInputError: The settings do not name a branch that accepts commits.
-    """
+    """Commit a value, and return its address."""
     place = conf.get_mandatory_value(_SECTION, _PATH)
     conn_id, folder = _split(place)
-    compression = conf.get(_SECTION, "xcom_objectstorage_compression", fallback="") or None
+    compression = conf.get(_SECTION, "xcom_objectstorage_compression", fallback="")
+    content, suffix = _compressed(body, compression)
     path = folder.folder + "/".join(quote(name, safe=":+=@, ") for name in names.values())
-    path = f"{path}.json{_suffix(compression)}"
+    path = f"{path}.json{suffix}"
     try:
-        repository = _repository(conn_id, folder)
-        commit = _commit(repository, folder.ref, path, _compressed(body, compression), names)
+        commit = _commit(_repository(conn_id, folder), folder.ref, path, content, names)
     except (NotFoundError, ProtectedBranchError) as error:
         raise InvalidInputError(f"[{_SECTION}] {_PATH} = {place!r}: {error}") from error
     return {
@@ -137,11 +128,7 @@ def _commit(
 
 
 def _split(address: str) -> tuple[str, Address]:
-    """Return the connection and the rest of an address.
-
-    Raises:
-        InvalidInputError: It does not name a branch or another ref of a lake.
-    """
+    """Return the connection and the rest of an address."""
     scheme, _, place = address.partition("://")
     authority, _, path = place.partition("/")
     conn_id, _, repository = authority.rpartition("@")
@@ -158,28 +145,20 @@ def _repository(conn_id: str, address: Address) -> Repository:
     return shared_lake(GravelerHook(conn_id).location).repository(address.repository)
 
 
-def _suffix(compression: str | None) -> str:
-    """Return the end of the names of files with a compression.
-
-    Raises:
-        InvalidInputError: fsspec does not support the compression.
-    """
+def _compressed(body: bytes, compression: str) -> tuple[bytes, str]:
+    """Return the compressed bytes, and the end of the names of such files."""
+    if not compression:
+        return body, ""
     suffixes = {name: f".{suffix}" for suffix, name in compressions.items()}
-    if compression is not None and compression not in suffixes:
+    if compression not in suffixes:
         raise InvalidInputError(
             f"[{_SECTION}] xcom_objectstorage_compression = {compression!r}: give one of "
             f"{sorted(suffixes)}; others need their package"
         )
-    return "" if compression is None else suffixes[compression]
-
-
-def _compressed(body: bytes, compression: str | None) -> bytes:
-    if compression is None:
-        return body
     buffer = _Buffer()
     with compr[compression](buffer, mode="wb") as file:
         file.write(body)
-    return buffer.getvalue()
+    return buffer.getvalue(), suffixes[compression]
 
 
 class _Buffer(BytesIO):

@@ -8,8 +8,8 @@ from rocksdict import BlockBasedOptions, DBCompressionType, Options, SstFileWrit
 
 import graveler
 from graveler.base.names import path_key
-from graveler.committed.flat import Record
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.cache.flat import Record
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.testing.world import link_unseen
 from graveler.values import stage_entry, staged_changes
 from tests.bench.measure import Result, progress

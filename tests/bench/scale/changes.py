@@ -3,7 +3,7 @@
 from random import Random
 from statistics import median
 
-from graveler.committed.range_store import StoreStats
+from graveler.committed.ranges.range_store import StoreStats
 from graveler.lake import Branch, Repository
 from graveler.reads.changes import range_reuse
 from graveler.testing.world import link_unseen

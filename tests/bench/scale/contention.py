@@ -10,10 +10,11 @@ from typing import Any
 from uuid import uuid4
 
 import graveler
-from graveler.config import load_config, write_default_config
+from graveler.config import load_config
 from graveler.errors import PreconditionFailedError
 from graveler.kv.registry import open_kv
 from graveler.kv.store import ABSENT, KVStore
+from graveler.lake.factory import write_default_config
 from graveler.testing.process import Process
 from graveler.testing.world import link_unseen
 from tests.bench.lakes import entry, watched_lake

@@ -118,8 +118,8 @@ def _replayed(
     policy: Any, commits: Callable[[], Iterable[list[StagedChange]]]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return the steps of a history from an empty tree, under a policy and under lakeFS's rule."""
-    simulation = import_module("graveler.simulation")
-    history = simulation.History("bench", "", nothing, commits)
+    simulation = import_module("graveler.simulation.replay")
+    history = import_module("graveler.simulation.history").History("bench", "", nothing, commits)
     policies = (simulation.Policy("graveler", policy), simulation.BASELINE)
     ours, theirs = (simulation.replay(history, each) for each in policies)
     return ours.steps, theirs.steps

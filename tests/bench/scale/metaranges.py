@@ -14,9 +14,9 @@ from statistics import median
 import graveler
 from graveler.base.names import path_key
 from graveler.committed import metarange
+from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.metarange import get
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.lake import Repository
 from graveler.model import Commit, RangeInfo
 from graveler.refs.mover import move

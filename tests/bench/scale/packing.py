@@ -81,9 +81,11 @@ def _small_tables(place: Place) -> list[Result]:
 def _imported(place: Place) -> list[Result]:
     """Import the tree of hourly commits of few files in lakeFS, and pack it."""
     progress(f"{place.hours} hours of {HOURLY} files by lakeFS's rule, and their import")
-    simulation = import_module("graveler.simulation")
+    simulation = import_module("graveler.simulation.replay")
     hours = [changes_of(hour) for hour in hours_of(place.hours)]
-    history = simulation.History("bench", "", nothing, lambda: hours)
+    history = import_module("graveler.simulation.history").History(
+        "bench", "", nothing, lambda: hours
+    )
     cut = simulation.replay(history, simulation.BASELINE)
     source = place.scratch / "lakefs"
     lakefs = _LakefsWriter(open_store(source.as_uri()).put)
@@ -172,5 +174,5 @@ def _small(infos: Sequence[RangeInfo]) -> int:
 
 
 def _cost(infos: Sequence[RangeInfo]) -> float:
-    cost: float = import_module("graveler.simulation").cost_of(info.size for info in infos)
+    cost: float = import_module("graveler.simulation.figures").cost_of(info.size for info in infos)
     return cost

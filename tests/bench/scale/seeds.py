@@ -1,5 +1,6 @@
 """Rows of the cut of the large lake and the reuse by its commits, next to lakeFS's published figures."""
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -29,7 +30,7 @@ _RECORD = 400
 def seeds(place: Place) -> list[Result]:
     """Measure the cut of the large lake, and changes of 5 and 20 % in a day, under both rules."""
     progress(f"lakeFS's rule over the keys of {place.entries:,} entries")
-    lakefs = import_module("graveler.simulation.baseline")
+    lakefs = import_module("graveler.simulation.replay")
     breaks = list(_breaks(place.entries, lakefs.LAKEFS))
     with place.repository() as repo:
         most = repo.stores.splitting.max_bytes
@@ -67,14 +68,19 @@ def _breaks(entries: int, splitting: Any) -> Iterator[int]:
 
 def _ends(entries: int, record: float, breaks: Sequence[int]) -> list[int]:
     """Return the number of entries up to the end of each range by lakeFS's rule, for equal records."""
-    lakefs = import_module("graveler.simulation.baseline")
-    sizes = np.arange(1, entries + 1) * record
-    return [last + 1 for last in lakefs.cuts(sizes, breaks, lakefs.LAKEFS.max_bytes)]
+    most = import_module("graveler.simulation.replay").LAKEFS.max_bytes
+    full, ends, left = math.ceil(most / record), [0], iter([*breaks, entries])
+    following = next(left)
+    while ends[-1] < entries:
+        while following < ends[-1]:
+            following = next(left)
+        ends.append(min(ends[-1] + full, following + 1, entries))
+    return ends[1:]
 
 
 def _early(ends: Sequence[int], record: float) -> float:
     """Return the share of the ranges that are smaller than lakeFS's largest size."""
-    lakefs = import_module("graveler.simulation.baseline")
+    lakefs = import_module("graveler.simulation.replay")
     return float(np.mean(np.diff(ends, prepend=0) * record < lakefs.LAKEFS.max_bytes))
 
 

@@ -24,8 +24,8 @@ from graveler.committed.splitting import DEFAULT
 from graveler.lake import Repository
 from graveler.model import Commit
 from graveler.server import Server
-from graveler.spark.options import Request
-from graveler.spark.trees import TreeReader
+from graveler.spark.metadata.options import Request
+from graveler.spark.metadata.trees import TreeReader
 from graveler.testing.world import link_unseen
 from tests.bench.measure import Result, alternate, clocked, progress
 from tests.bench.scale.children import in_child
@@ -86,7 +86,7 @@ def tables(place: Place) -> list[Result]:
 def _tables(place: Place) -> tuple[tuple[float, float], tuple[float, float]]:
     plain = str(place.scratch / "plain")
     with graveler.init(place.scratch / "lake") as lake, _spark() as spark:
-        tables = gs.attach(lake.create_repository("bench"), spark)
+        tables = gs.Tables(lake.create_repository("bench"), spark)
         frame = _wide(spark, place.rows)
 
         def write() -> None:
@@ -145,7 +145,7 @@ def _planning(place: Place) -> list[tuple[float, float]]:
 
     with graveler.init(place.scratch / "lake") as lake, _spark() as spark:
         repo = lake.create_repository("bench")
-        tables = gs.attach(repo, spark)
+        tables = gs.Tables(repo, spark)
         with tables.transaction("main", message="one file") as tx:
             tx.write(spark.range(100).coalesce(1), "one/")
         main = repo.branch("main")
@@ -278,7 +278,7 @@ def _differences(place: Place) -> list[Result]:
         reader = TreeReader(repo.stores.ranges, request, [left.metarange, right.metarange])
         read = sum(len(of.left) + len(of.right) for of in (p.value for p in reader.partitions()))
         with _spark() as spark:
-            tables = gs.attach(repo, spark)
+            tables = gs.Tables(repo, spark)
 
             def on_spark(other: Commit) -> int:
                 found = tables.diff(left, other)

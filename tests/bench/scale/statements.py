@@ -9,7 +9,7 @@ LIMITS = {
     "put": 3,
     "commit": 6,
     "branch, link, commit, merge": 15,
-    "run of 1,000 links with a gate": 28,
+    "run of 1,000 links with a gate": 27,
     "run of three steps": 75,
 }
 

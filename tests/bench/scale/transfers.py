@@ -14,9 +14,9 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 import graveler
-from graveler.config import load_config, write_default_config
+from graveler.config import load_config
 from graveler.lake import Repository
-from graveler.lake.factory import connect
+from graveler.lake.factory import connect, write_default_config
 from graveler.testing.process import Call, Process
 from tests.bench.lakes import watched_lake
 from tests.bench.measure import Result, clocked, ms, progress

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from graveler.committed import metarange
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.objects.local import LocalStore
 
 objects, folder, tree = sys.argv[1:]

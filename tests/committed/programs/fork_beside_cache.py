@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from threading import Event, Thread, current_thread, main_thread
 
-from graveler.committed.disk_cache import DiskCache
+from graveler.committed.cache.disk_cache import DiskCache
 
 listing, go = Event(), Event()
 

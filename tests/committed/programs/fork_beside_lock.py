@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from threading import Event, Thread
 
-from graveler.committed.disk_cache import DiskCache
+from graveler.committed.cache.disk_cache import DiskCache
 
 NAME = "ab" * 32
 holding, go = Event(), Event()

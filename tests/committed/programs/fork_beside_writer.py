@@ -4,7 +4,7 @@ import os
 import sys
 from threading import Event, Thread
 
-from graveler.committed.range_writer import RangeWriter
+from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.model import RangeInfo
 from tests.committed.trees import WHOLE, new_store, record
 
@@ -14,7 +14,7 @@ ranges: list[RangeInfo] = []
 
 def write():
     with RangeWriter(new_store(), WHOLE) as writer:
-        writer.add(*record("a"))
+        writer.add_all([record("a")])
         begun.set()
         go.wait(30)
         ranges.extend(writer.finish())

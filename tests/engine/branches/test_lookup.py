@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from graveler.objects.memory import MemoryStore
-from graveler.repository.links import AT_A_TIME, look_up
+from graveler.repository.writes.links import AT_A_TIME, look_up
 
 PAGE = 1_000
 

@@ -12,7 +12,7 @@ from graveler.errors import (
     ProtectedBranchError,
     RefNotFoundError,
 )
-from graveler.repository.commits import _seal
+from graveler.repository.commits.sealing import _seal
 from tests.harness.histories import commit
 from tests.harness.worlds import ScriptedWorld, tree
 

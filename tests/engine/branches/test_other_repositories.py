@@ -69,7 +69,7 @@ def faces(repo):
         "runs": repo.runs,
         "run": repo.runs.open("hour"),
         "ingestion": repo.ingestion(),
-        "tables": Tables(repo, None),  # type: ignore[arg-type]  # Spark is never reached
+        "tables": Tables(repo, object()),  # type: ignore[arg-type]  # Spark is never reached
     }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import FencedError, ProtectedBranchError, RefNotFoundError, RunStateError
-from graveler.repository.commits import _seal
+from graveler.repository.commits.sealing import _seal
 from tests.harness.histories import commit
 from tests.harness.worlds import tree
 

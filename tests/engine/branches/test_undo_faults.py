@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from graveler.errors import AlreadyExistsError, GravelerError
-from graveler.repository.commits import _seal
+from graveler.repository.commits.sealing import _seal
 from graveler.testing.faults import lost_reply
 from tests.harness.operations.undo import OPERATIONS, start
 from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds, tree

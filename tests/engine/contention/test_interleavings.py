@@ -18,7 +18,10 @@ from graveler.errors import (
 )
 from graveler.model import Commit, Entry
 from graveler.refs.mover import advance
-from graveler.repository.commits import MOST_SEALED, _seal  # a commit calls it before it dies
+from graveler.repository.commits.sealing import (  # a commit calls it before it dies
+    MOST_SEALED,
+    _seal,
+)
 from graveler.values import encode_entry, record_id
 from tests.harness.worlds import SMALL, Points, ScriptedWorld, interleave, tree
 

@@ -124,7 +124,7 @@ class Careless(MemoryStore):
 
 @pytest.mark.parametrize("header", ["If-None-Match", "If-Match"])
 def test_a_store_that_ignores_conditions_is_refused_by_name(monkeypatch, header):
-    monkeypatch.setattr("graveler.lake.lake.open_store", lambda *_, **__: Careless("x"))
+    monkeypatch.setattr("graveler.lake.drivers.open_store", lambda *_, **__: Careless("x"))
     monkeypatch.setattr(Careless, "ignored", (header,))
     config = LakeConfig("x", "mem://", "mem://x", cache_folder=None)
     given: dict[str, Any] = {"clock": FakeClock(), "ids": SequenceIds(), "background": Inline()}

@@ -12,7 +12,7 @@ from graveler.errors import (
     PreconditionFailedError,
 )
 from graveler.publishing.landing import CommitSpec
-from graveler.repository.commits import _Committer, _Order, _seal
+from graveler.repository.commits.sealing import _Committer, _Order, _seal
 from graveler.testing.faults import FaultyKVStore, Script
 from tests.harness.worlds import ScriptedWorld, tree
 

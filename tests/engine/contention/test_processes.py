@@ -15,7 +15,7 @@ from graveler.committed.splitting import Splitting
 from graveler.errors import LakeLockedError
 from graveler.fsck.check import fsck
 from graveler.lake.factory import init
-from graveler.repository.packing import PACK_PAIR
+from graveler.repository.commits.packing import PACK_PAIR
 from graveler.runs.state import RunState
 from tests.harness.worlds import tree
 

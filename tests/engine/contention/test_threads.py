@@ -17,7 +17,7 @@ from graveler.errors import (
 )
 from graveler.fsck.check import fsck
 from graveler.model import Entry
-from graveler.repository import uploads
+from graveler.repository.writes import uploads
 from graveler.testing.faults import (
     Action,
     CallPlace,

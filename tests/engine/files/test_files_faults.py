@@ -10,7 +10,7 @@ import graveler
 from graveler.errors import GravelerError
 from graveler.fsck.check import fsck
 from graveler.model import Transfer
-from graveler.repository import uploads
+from graveler.repository.writes import uploads
 from tests.harness.gc_lakes import check_sound, everything
 from tests.harness.worlds import FAULTS, interleave, struck_worlds, tree
 
@@ -205,7 +205,7 @@ def test_collection_beside_many_puts_leaves_their_bytes_alone(work):
 KILLED = """
 import sys
 import graveler
-from graveler.repository import uploads
+from graveler.repository.writes import uploads
 
 uploads._CHUNK = 7
 lake = graveler.open(sys.argv[1])

@@ -22,7 +22,7 @@ from graveler.errors import (
 from graveler.model import Transfer
 from graveler.objects import store
 from graveler.objects.store import BodyReader
-from graveler.repository import uploads
+from graveler.repository.writes import uploads
 from graveler_common.lakes import is_final
 from tests.engine.files.folders import rewrite
 from tests.harness.worlds import ScriptedWorld, tree

@@ -17,7 +17,7 @@ from graveler.errors import (
     RetryableError,
 )
 from graveler.model import Transfer
-from graveler.repository import folders, source_file
+from graveler.repository.writes import folders
 from tests.engine.files.folders import FILES, everywhere, rewrite
 from tests.harness.worlds import tree
 
@@ -234,14 +234,14 @@ def test_an_empty_folder_uploads_nothing(repo, tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_file_that_vanishes_does_not_stop_the_others(repo, folder, monkeypatch, threads):
-    opened = source_file.SourceFile.__enter__
+    opened = folders.SourceFile.__enter__
 
     def vanishing(self):
         if self._path.name == "b":
             self._path.unlink()
         return opened(self)
 
-    monkeypatch.setattr(source_file.SourceFile, "__enter__", vanishing)
+    monkeypatch.setattr(folders.SourceFile, "__enter__", vanishing)
     main = repo.branch("main")
     main.put("in/kept", b"")
     with pytest.raises(RetryableError) as caught:
@@ -254,7 +254,7 @@ def test_a_file_that_vanishes_does_not_stop_the_others(repo, folder, monkeypatch
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_file_that_is_written_while_it_is_read_is_read_again(repo, folder, monkeypatch, times):
-    rewind = source_file.SourceFile.rewind
+    rewind = folders.SourceFile.rewind
     written: list[int] = []
 
     def writing(self):
@@ -262,7 +262,7 @@ def test_a_file_that_is_written_while_it_is_read_is_read_again(repo, folder, mon
             written.append(self._path.write_text("x" * (len(written) + 5)))
         rewind(self)
 
-    monkeypatch.setattr(source_file.SourceFile, "rewind", writing)
+    monkeypatch.setattr(folders.SourceFile, "rewind", writing)
     main = repo.branch("main")
     if times < 3:
         assert main.upload(folder).files == 6
@@ -276,7 +276,7 @@ def test_a_file_that_is_written_while_it_is_read_is_read_again(repo, folder, mon
 
 
 def test_a_file_whose_writer_sets_the_time_back_is_read_again(repo, folder, monkeypatch):
-    read = source_file.SourceFile.read
+    read = folders.SourceFile.read
     written: list[object] = []
 
     def writing(self, size):
@@ -286,7 +286,7 @@ def test_a_file_whose_writer_sets_the_time_back_is_read_again(repo, folder, monk
             rewrite(self._path, b"x" * self.size)
         return piece
 
-    monkeypatch.setattr(source_file.SourceFile, "read", writing)
+    monkeypatch.setattr(folders.SourceFile, "read", writing)
     main = repo.branch("main")
     main.upload(folder)
     assert main.get("sub/b") == b"x" * len(FILES["sub/b"])
@@ -299,7 +299,7 @@ def test_a_link_to_a_file_without_a_size_says_so(repo, folder):
 
 
 def test_a_file_that_grows_is_not_followed(repo, folder, monkeypatch):
-    read, reads = source_file.SourceFile.read, []
+    read, reads = folders.SourceFile.read, []
 
     def growing(self, size):
         if self._path.name == "b":
@@ -309,7 +309,7 @@ def test_a_file_that_grows_is_not_followed(repo, folder, monkeypatch):
                 file.write(b"more")
         return read(self, size)
 
-    monkeypatch.setattr(source_file.SourceFile, "read", growing)
+    monkeypatch.setattr(folders.SourceFile, "read", growing)
     main = repo.branch("main")
     with pytest.raises(InvalidInputError, match="was written while it was read, 3 times"):
         main.upload(folder)
@@ -334,9 +334,9 @@ def test_too_many_bad_files_end_the_call(repo, folder, monkeypatch):
     fill(folder, {f"x{number}": "x" for number in range(50)})
 
     def refuse(self):
-        raise source_file.SourceError(PermissionError(13, "Permission denied", str(self._path)))
+        raise folders.SourceError(PermissionError(13, "Permission denied", str(self._path)))
 
-    monkeypatch.setattr(source_file.SourceFile, "__enter__", refuse)
+    monkeypatch.setattr(folders.SourceFile, "__enter__", refuse)
     with pytest.raises(InvalidInputError, match="Permission denied"):
         repo.branch("main").upload(folder, threads=1)
 
@@ -379,7 +379,7 @@ def test_a_long_file_is_given_up_when_another_one_fails(repo, tmp_path, monkeypa
         if self._path.name == "bad":
             return b""
         if self._over.is_set():
-            raise source_file.SourceError(InterruptedError())
+            raise folders.SourceError(InterruptedError())
         begun.set()
         read[0] += 1
         return b"x" * 1000
@@ -390,7 +390,7 @@ def test_a_long_file_is_given_up_when_another_one_fails(repo, tmp_path, monkeypa
             raise BackendUnavailableError("no answer")
         return put(key, body)
 
-    monkeypatch.setattr(source_file.SourceFile, "read", endless)
+    monkeypatch.setattr(folders.SourceFile, "read", endless)
     monkeypatch.setattr(repo.stores.objects, "put", failing)
     with pytest.raises(BackendUnavailableError, match="'bad': no answer; nothing is staged"):
         repo.branch("main").upload(tmp_path / "long", threads=2)

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from graveler.committed import metarange
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError
 from graveler.lake.repository import Repository
-from graveler.repository.packing import PACK_PAIR
+from graveler.repository.commits.packing import PACK_PAIR
 from tests.harness.worlds import tree
 
 RULE = Splitting(min_bytes=800, max_bytes=2_400, raggedness=2, hard=8)

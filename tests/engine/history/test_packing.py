@@ -7,15 +7,15 @@ import pytest
 
 import graveler
 from graveler.committed import metarange
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError, InvalidInputError, RefNotFoundError
 from graveler.fsck.check import fsck
 from graveler.gates.statistics import last_touch
 from graveler.gates.verdicts import content
-from graveler.repository import packing
-from graveler.repository.packing import PACK_PAIR
+from graveler.repository.commits import packing
+from graveler.repository.commits.packing import PACK_PAIR
 from tests.harness.worlds import tree
 
 RULE = Splitting(min_bytes=1_000, max_bytes=3_000, raggedness=2, hard=8)

@@ -40,7 +40,7 @@ def sides(repo):
 
 def test_a_preview_shows_changes_and_conflicts_writes_nothing(sides):
     before = everything(sides)
-    found = sides.merge("dev", into="main", dry_run=True)
+    found = sides.preview_merge("dev", into="main")
     assert everything(sides) == before
     assert (found.added, found.changed, found.removed) == (1, 1, 1)
     assert [change.path for change in found.changes()] == ["gone", "late", "new"]
@@ -56,13 +56,13 @@ def test_a_preview_shows_changes_and_conflicts_writes_nothing(sides):
 
 @pytest.mark.parametrize("strategy", ["source-wins", "dest-wins"])
 def test_with_a_strategy_it_says_what_the_merge_then_does(sides, strategy):
-    found = sides.merge("dev", into="main", strategy=strategy, dry_run=True)
+    found = sides.preview_merge("dev", into="main", strategy=strategy)
     assert found.conflict_count == 0
     told = list(found.changes())
     before = sides.commit("main").id
     made = sides.merge("dev", into="main", strategy=strategy).commit
     assert told == list(sides.diff(before, made.id))
-    again = sides.merge("dev", into="main", dry_run=True)
+    again = sides.preview_merge("dev", into="main")
     assert again.already
     assert (again.added, again.changed, again.removed, list(again.changes())) == (0, 0, 0, [])
 
@@ -72,22 +72,22 @@ def test_the_gates_judge_what_the_merge_then_makes(sides):
     dev = sides.branch("dev")
     commit(dev, both="1", late="1")
     before = sides.commit("main")
-    found = sides.merge("dev", into="main", message="words", dry_run=True)
+    found = sides.preview_merge("dev", into="main", message="words")
     (verdict,) = found.judge()
     assert (verdict.refuses, sides.commit("main")) == (True, before)
     with pytest.raises(GateFailedError) as refused:
         sides.merge("dev", into="main", message="words")
     assert [one.reason for one in refused.value.verdicts] == [verdict.reason]
     commit(dev, new="2" * 100)
-    assert [one.passed for one in sides.merge("dev", into="main", dry_run=True).judge()] == [True]
+    assert [one.passed for one in sides.preview_merge("dev", into="main").judge()] == [True]
     sides.merge("dev", into="main")
-    assert sides.merge("dev", into="main", dry_run=True).judge() == ()
+    assert sides.preview_merge("dev", into="main").judge() == ()
 
 
 def test_a_judged_conflict_is_that_of_the_merge(sides):
     sides.gates.require("main", checks.file_size("new", name="sizes"))
     with pytest.raises(MergeConflictError, match="both"):
-        sides.merge("dev", into="main", dry_run=True).judge()
+        sides.preview_merge("dev", into="main").judge()
 
 
 def test_it_refuses_what_the_merge_refuses(sides):
@@ -97,14 +97,14 @@ def test_it_refuses_what_the_merge_refuses(sides):
         raise RuntimeError
     work = sides.runs.get("hour 05").branch
     with pytest.raises(RunStateError, match="not published"):
-        sides.merge(work, into="main", dry_run=True)
+        sides.preview_merge(work, into="main")
     with pytest.raises(FencedError):
-        sides.merge("main", into=work, dry_run=True)
+        sides.preview_merge("main", into=work)
     with pytest.raises(InvalidInputError):
-        sides.merge("dev", into="main", strategy="ours", dry_run=True)
+        sides.preview_merge("dev", into="main", strategy="ours")
     sides.protection.add("main", ["merge"])
     with pytest.raises(ProtectedBranchError):
-        sides.merge("dev", into="main", dry_run=True)
+        sides.preview_merge("dev", into="main")
 
 
 def test_a_preview_of_random_histories_equals_the_merge(repo):
@@ -118,7 +118,7 @@ def test_a_preview_of_random_histories_equals_the_merge(repo):
         paths = dice.sample(range(40), 2)
         commit(branch, **{f"p{path:02}": f"n{number}" for path in paths})
         before = repo.commit(branch.name).id
-        found = repo.merge(other.name, into=branch.name, dry_run=True)
+        found = repo.preview_merge(other.name, into=branch.name)
         told: list[Change] = list(found.changes())
         if found.conflicts:
             with pytest.raises(MergeConflictError) as refused:

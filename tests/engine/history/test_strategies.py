@@ -117,7 +117,7 @@ def test_no_answer_leaves_the_conflict(sides):
 @pytest.mark.parametrize("strategy", [RULES, decide, {"top": decide, "**": "source-wins"}])
 def test_a_dry_run_decides_as_the_merge_does(sides, strategy):
     before = {info.key for info in sides.stores.objects.list()}
-    found = sides.merge("dev", into="main", strategy=strategy, dry_run=True)
+    found = sides.preview_merge("dev", into="main", strategy=strategy)
     shown = list(found.changes())
     assert {info.key for info in sides.stores.objects.list()} == before
     assert found.conflict_count == 0
@@ -220,7 +220,7 @@ def test_what_patterns_decide_does_not_depend_on_cuts(base, ours, theirs, rules,
     dev = repo.create_branch("dev", commit(main, base).id)
     commit(dev, {path: ours.get(path) for path in PATHS})
     commit(main, {path: theirs.get(path) for path in PATHS})
-    preview = repo.merge("dev", into="main", strategy=strategy, dry_run=True)
+    preview = repo.preview_merge("dev", into="main", strategy=strategy)
     assert [conflict.path for conflict in preview.conflicts] == conflicts
     if conflicts:
         with pytest.raises(MergeConflictError):
@@ -269,7 +269,7 @@ def odd_sides(repo):
 def test_a_path_that_exists_is_no_pattern(repo, merge):
     odd_sides(repo)
     rules = {"a[1].csv": "source-wins", "in[1]/": "source-wins", "**": "dest-wins"}
-    preview = repo.merge("dev", into="main", dry_run=True, strategy={"a[1].csv": "source-wins"})
+    preview = repo.preview_merge("dev", into="main", strategy={"a[1].csv": "source-wins"})
     assert [each.path for each in preview.conflicts] == ["a1.csv", "in1/x", "in[1]/x", "z"]
     merge(repo, rules)
     named = {"a[1].csv": "dev", "in[1]/x": "dev"}

@@ -45,7 +45,7 @@ def test_two_logs_are_one_conflict_whatever_files_have(sides, strategy):
     with pytest.raises(MergeConflictError, match="stands for a whole table") as refused:
         sides.merge("dev", into="main", strategy=strategy)
     assert [conflict.path for conflict in refused.value.conflicts] == [LOG]
-    preview = sides.merge("dev", into="main", strategy=strategy, dry_run=True)
+    preview = sides.preview_merge("dev", into="main", strategy=strategy)
     assert preview.conflicts == refused.value.conflicts
     assert tree(sides.ref("main")) == table("main")
 
@@ -61,7 +61,7 @@ TAKEN = [
 
 @pytest.mark.parametrize(("strategy", "side"), TAKEN)
 def test_a_strategy_takes_the_whole_table_of_a_side(sides, strategy, side):
-    preview = sides.merge("dev", into="main", strategy=strategy, dry_run=True)
+    preview = sides.preview_merge("dev", into="main", strategy=strategy)
     changes = list(preview.changes())
     merged = sides.merge("dev", into="main", strategy=strategy).commit
     assert tree(sides.ref("main")) == table(side)

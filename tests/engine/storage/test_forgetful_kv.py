@@ -9,7 +9,7 @@ import pytest
 
 import graveler
 from graveler.base.background import Inline
-from graveler.config import LakeConfig, write_default_config
+from graveler.config import LakeConfig
 from graveler.errors import (
     BackendUnavailableError,
     CorruptionError,
@@ -18,6 +18,7 @@ from graveler.errors import (
 )
 from graveler.kv.memory import MemoryKVStore
 from graveler.kv.store import KVStore
+from graveler.lake.factory import write_default_config
 from graveler.lake.lake import Lake
 from graveler.repository.witness.marker import MARKER, read_marker
 from graveler.repository.witness.witness import WitnessedKVStore
@@ -390,12 +391,6 @@ def test_a_marker_of_the_future_is_refused_and_stays(world):
     with pytest.raises(NewerFormatError):
         opened().repository("flights").create_branch("b")
     assert repo.stores.objects.get(MARKER) == raw
-
-
-def test_the_watching_store_passes_every_call_on():
-    port = {name for name, value in vars(KVStore).items() if callable(value) and name[0] != "_"}
-    made_of_scan = {"scan_below"}
-    assert port - made_of_scan <= set(vars(WitnessedKVStore))
 
 
 def test_a_storage_is_marked_when_its_repository_is_made(tmp_path):

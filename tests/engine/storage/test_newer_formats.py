@@ -7,9 +7,9 @@ import pytest
 
 from graveler.base.background import Inline
 from graveler.base.names import path_key
-from graveler.committed.range_cache import RangeCache
-from graveler.committed.range_store import RangeStore
-from graveler.committed.table import TableKind, table_properties
+from graveler.committed.cache.range_cache import RangeCache
+from graveler.committed.cache.table import TableKind, table_properties
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.config import LakeConfig, load_config
 from graveler.errors import (
     AlreadyExistsError,
@@ -218,7 +218,7 @@ def test_a_staged_write_of_a_newer_kind_is_kept_uncommitted():
 def table_of(path, kind, items, identifier, stated):
     with TableWriter(path) as table:
         for key, value in items:
-            table.add(key, value)
+            table.records[key] = value
         size = sum(len(key) + len(value) for key, value in items)
         info = RangeInfo(identifier, items[0][0], items[-1][0], len(items), size)
         properties = table_properties(kind, info)

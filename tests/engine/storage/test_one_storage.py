@@ -198,7 +198,7 @@ class Cloud:
             FakeClock(),
             SequenceIds(),
         )
-        monkeypatch.setattr("graveler.lake.lake.open_store", lambda *_, **__: self.store)
+        monkeypatch.setattr("graveler.lake.drivers.open_store", lambda *_, **__: self.store)
         self.config = LakeConfig("x", "mem://", "mem://counted", cache_folder=None)
         with self.process() as lake:
             lake.create_repository("flights")

@@ -9,8 +9,8 @@ import pytest
 
 import graveler
 from graveler.committed.splitting import Splitting
-from graveler.config import write_default_config
 from graveler.errors import InvalidInputError
+from graveler.lake.factory import write_default_config
 from tests.harness.gc_lakes import NOW
 from tests.harness.programs import output_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import graveler
-from graveler.config import write_default_config
+from graveler.lake.factory import write_default_config
 from tests.harness.programs import output_of
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 import graveler
-from graveler.config import write_default_config
 from graveler.errors import KVOutdatedError
+from graveler.lake.factory import write_default_config
 from tests.harness.programs import output_of
 
 

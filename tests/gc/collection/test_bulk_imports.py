@@ -6,9 +6,8 @@ import pytest
 from graveler.committed.slices import Cut, stitch
 from graveler.gc.marks import Kind
 from graveler.publishing.landing import CommitSpec
-from graveler.repository.imports.tasks import KEY, SliceTask
-from graveler.repository.imports.trees import land_tree
-from graveler.repository.links import LinkRules
+from graveler.repository.imports.tasks import KEY, SliceTask, land_tree
+from graveler.repository.writes.links import LinkRules
 from tests.harness.gc_lakes import NOW, check_sound, collect, counts, keys
 
 PATHS = [f"bulk/{number:03}" for number in range(60)]

@@ -9,7 +9,7 @@ from graveler.errors import CorruptionError, ExpiredError
 from graveler.fsck.check import fsck
 from graveler.gc.marks import Kind
 from graveler.reads import view
-from graveler.repository.commits import _seal
+from graveler.repository.commits.sealing import _seal
 from graveler.runs.state import RunState
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.gc_lakes import (

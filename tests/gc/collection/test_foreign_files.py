@@ -13,8 +13,8 @@ import pytest
 import graveler
 from graveler.base.records import encode_json
 from graveler.errors import InvalidInputError, StateError
-from graveler.gc.adoption import ADOPTION
 from graveler.gc.marks import Kind
+from graveler.gc.rules import ADOPTION
 from graveler.repository.witness.marker import MARKER, read_marker
 from tests.harness.gc_lakes import as_of_0_2, check_sound, collect, commit, counts, keys
 

@@ -10,7 +10,7 @@ from graveler.errors import BackendUnavailableError
 from graveler.fsck.check import fsck
 from graveler.lake.factory import connect
 from graveler.testing.clock import FakeClock, SequenceIds
-from graveler.testing.s3_server import Fault, moto_s3
+from tests.harness.servers.moto import Fault, moto_s3
 
 NOW = timedelta(0)
 LATE_S = 25

@@ -6,7 +6,7 @@ from itertools import count
 import boto3
 import pytest
 
-from graveler.testing.s3_server import S3Server
+from tests.harness.servers.moto import S3Server
 
 _numbers = count(1)
 

@@ -25,7 +25,7 @@ import pyspark
 
 from graveler.base.clock import SystemClock
 from graveler.config import program_environment
-from graveler.spark.java import find_java
+from graveler.frames.spark.java import find_java
 from tests.harness.wires import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -236,7 +236,7 @@ def _start(
 ) -> psutil.Popen:
     environment = {
         _MARK: cluster.mark,
-        "JAVA_HOME": str(find_java().path),
+        "JAVA_HOME": str(find_java()),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_DAEMON_MEMORY": "300m",
         "SPARK_DAEMON_JAVA_OPTS": f"{_SMALL_JVM} -Dspark.worker.timeout={PATIENCE_S}",

@@ -28,7 +28,7 @@ def main(work: str, url: str, folder: str) -> None:
     if work == "import":
         gs.import_frame(repo.branch("main"), rows, "in/", message="bulk", slice_rows=250)
         return
-    with gs.attach(repo, spark).transaction("main", message="load") as tx:
+    with gs.Tables(repo, spark).transaction("main", message="load") as tx:
         tx.write(spark.range(10), "first")
         tx.write(held(spark, marks, 0), "second")
 

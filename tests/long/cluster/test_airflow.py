@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import graveler
+from graveler.frames.spark.java import find_java
 from graveler.runs.state import RunState
-from graveler.spark.java import find_java
 from tests.harness.servers.spark import connect_server, write_settings
 from tests.harness.wires import free_port
 from tests.long.cluster.waiting import mark_in
@@ -35,7 +35,7 @@ class Submitting(Home):
             **super().env,
             "PATH": f"{Path(sys.executable).parent}:{super().env['PATH']}",
             "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "300",
-            "JAVA_HOME": str(find_java().path),
+            "JAVA_HOME": str(find_java()),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_MASTER": self.master,
             "SPARK_CONNECT": self.connect,

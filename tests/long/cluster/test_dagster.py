@@ -12,8 +12,8 @@ from dagster_graveler import GravelerResource, build_publish_asset
 from dagster_graveler.resource import forget_runs
 from graveler import spark as gs
 from graveler.config import program_environment
+from graveler.frames.spark.java import find_java
 from graveler.lake.shared import close_lakes
-from graveler.spark.java import find_java
 from tests.harness.servers.spark import ROOT, connect_server, write_settings
 
 JOB = Path(__file__).with_name("job.py")
@@ -48,7 +48,7 @@ def materialize(repo, tmp_path):
                 words, variables = command(step)
                 given = {
                     "PYTHONPATH": f"{ROOT}:{ROOT / 'integrations'}",
-                    "JAVA_HOME": str(find_java().path),
+                    "JAVA_HOME": str(find_java()),
                     "PYSPARK_PYTHON": sys.executable,
                     **variables,
                 }

@@ -1,4 +1,4 @@
-"""Commits, merges, packs and collections by tasks, with dying executors, equal one process's."""
+"""Commits and collections by tasks, with dying executors, equal one process's."""
 
 from datetime import timedelta
 
@@ -49,7 +49,7 @@ def strike(executors, meanwhile):
 
 @pytest.fixture
 def lake(bulk, spark):
-    return gs.attach(bulk, spark)
+    return gs.Tables(bulk, spark)
 
 
 def tables(repo):
@@ -61,35 +61,11 @@ def test_a_commit_outlives_its_executors(bulk, lake, strike):
     for branch in (main, other):
         stage(branch, range(FILES))
     struck = strike(tables(bulk), (10, 60))
-    done = lake.commit("main", "by tasks", method="spark", share_bytes=SHARE)
+    done = gs.commit(main, "by tasks", method="spark", share_bytes=SHARE, spark=lake.spark)
     struck()
     assert bulk.branch("main").head == done
     assert done.metarange == other.commit("alone").metarange
     assert list(main.uncommitted()) == []
-
-
-def test_a_merge_outlives_its_executors(bulk, lake, strike):
-    stage(bulk.branch("main"), range(FILES)).commit("base")
-    stage(bulk.create_branch("dev"), range(0, FILES, 9), 2).commit("dev")
-    stage(bulk.branch("main"), range(4, FILES, 9), 3).commit("main")
-    bulk.create_branch("other", source="main")
-    struck = strike(tables(bulk), (10, 60))
-    done = lake.merge("dev", "main", method="spark", share_bytes=SHARE)
-    struck()
-    assert done.commit.metarange == bulk.merge("dev", into="other").commit.metarange
-
-
-def test_a_pack_outlives_its_executors(bulk, lake, strike):
-    stage(bulk.branch("main"), range(FILES)).commit("all")
-    bulk.splitting.set(raggedness=8)
-    other = bulk.create_branch("other", source="main")
-    struck = strike(tables(bulk), (10, 60))
-    done = lake.pack("main", everything=True, method="spark", share_bytes=SHARE)
-    struck()
-    assert done.commit is not None
-    lake.pack(other, everything=True, method="process")
-    assert bulk.commit("main").metarange == bulk.commit("other").metarange
-    assert list(bulk.diff("main~1", "main")) == []
 
 
 def test_a_collection_outlives_its_executors(bulk, lake, strike, executors):

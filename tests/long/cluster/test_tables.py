@@ -48,7 +48,7 @@ def test_a_table_has_each_row_once_whatever_happens_to_tasks(
         return frozen
 
     striking = meanwhile(strike)
-    with gs.attach(repo, spark).transaction("main", message="load") as tx:
+    with gs.Tables(repo, spark).transaction("main", message="load") as tx:
         rows = held(spark, marks, 0, 1).selectExpr("id", "id % 3 as part")
         tx.write(rows, "t", partition_by=["part"])
     frozen = striking.result()
@@ -74,7 +74,7 @@ def test_a_cancelled_job_leaves_nothing(spark, executors, repo, marks, meanwhile
         spark.sparkContext.cancelJobGroup("work")
 
     before = repo.commit("main")
-    lake = gs.attach(repo, spark)
+    lake = gs.Tables(repo, spark)
     spark.sparkContext.setJobGroup("work", "a table", interruptOnCancel=True)
     cancelling = meanwhile(cancel)
     with pytest.raises(FAILURES, match="cancelled"):
@@ -99,7 +99,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(spark, executors, repo):
         for executor in executors:
             executor.limit_files(64 << 10)
         with pytest.raises(FAILURES, match="File too large"):
-            with gs.attach(repo, spark).transaction("main", message="load") as tx:
+            with gs.Tables(repo, spark).transaction("main", message="load") as tx:
                 tx.write(spark.range(10), "first")
                 tx.write(rows, "t")
         with pytest.raises(FAILURES, match="File too large"):

@@ -16,7 +16,7 @@ def main(folder: str) -> dict[str, object]:
     seen: dict[str, object] = {"pyspark": pyspark.__version__}
     with graveler.init(folder) as lake, gs.session(master="local[2]") as spark:
         repo = lake.create_repository("tables")
-        tables = gs.attach(repo, spark)
+        tables = gs.Tables(repo, spark)
         frame = spark.range(10).selectExpr("id", "id % 2 as k")
         with tables.transaction("main", message="one") as tx:
             tx.write(frame, "orders/", partition_by=["k"])

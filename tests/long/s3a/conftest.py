@@ -10,7 +10,7 @@ import pytest
 
 import graveler
 from graveler import spark as gs
-from graveler.testing.s3_server import moto_s3
+from tests.harness.servers.moto import moto_s3
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +67,7 @@ def append_twice(repo):
         return sorted(tuple(row) for row in frame.collect())
 
     def append(spark):
-        tables = gs.attach(repo, spark)
+        tables = gs.Tables(repo, spark)
         frames = [spark.range(n, n + 5).selectExpr("id", "id % 2 as k") for n in (0, 5)]
         for frame in frames:
             with tables.transaction("main", message="orders") as tx:

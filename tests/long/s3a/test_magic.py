@@ -3,7 +3,7 @@
 import pytest
 
 from graveler import spark as gs
-from graveler.testing.s3_server import Fault, moto_s3
+from tests.harness.servers.moto import Fault, moto_s3
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_a_bulk_import_reads_its_rows_and_files_over_s3a(spark, repo, bucket):
     dev = repo.create_branch("dev", "main")
     done = gs.import_(dev, landing, "in/", message="all", method="spark", spark=spark)
     assert done.files == 9  # including _SUCCESS
-    assert gs.attach(repo, spark).read("dev", "in/t/").count() == 40
+    assert gs.Tables(repo, spark).read("dev", "in/t/").count() == 40
     one = repo.create_branch("one", "main")
     one.import_(landing, "in/")
     assert one.commit("all").metarange == dev.head.metarange
@@ -45,4 +45,4 @@ def test_a_bulk_import_reads_its_rows_and_files_over_s3a(spark, repo, bucket):
     inventory.write.parquet(f"s3a://{bucket}/inventory")
     frame = spark.read.parquet(f"s3a://{bucket}/inventory")
     gs.import_frame(dev, frame, "again/", message="by an inventory")
-    assert gs.attach(repo, spark).read("dev", "again/").count() == 40
+    assert gs.Tables(repo, spark).read("dev", "again/").count() == 40

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 
 import graveler
 import graveler.spark as gs
-from graveler.runs.publishing import RunCandidacy
+from graveler.frames.spark.loading import is_remote
+from graveler.runs.publication import RunCandidacy
 from graveler.runs.run import Run
 from graveler.spark import transactions
-from graveler.spark.ports import is_remote
 from tests.harness.spark import started
 
 # places of the kill: a function's owner, its name, and whether before or after the call
@@ -29,7 +29,7 @@ def main(folder: Path, point: str, master: str) -> None:
     spark = gs.session(master=master, config={"spark.sql.shuffle.partitions": "1"})
     try:
         with graveler.open(folder / "lake") as lake:
-            query(gs.attach(lake.repository("tables"), spark), folder, point)
+            query(gs.Tables(lake.repository("tables"), spark), folder, point)
     finally:
         spark.stop()
 

@@ -9,13 +9,12 @@ from graveler.committed.splitting import Splitting
 from graveler.errors import InvalidInputError
 
 LIMIT = "spark.sql.execution.arrow.maxRecordsPerBatch"
-FIRST, SECOND = Splitting(raggedness=8), Splitting(raggedness=5)
 
 
 @pytest.fixture
 def tables(lake, spark):
     """Two branches that differ in every path, with staged writes."""
-    repo = lake.create_repository("batches", splitting=FIRST)
+    repo = lake.create_repository("batches", splitting=Splitting(raggedness=8))
     main, dev = repo.branch("main"), repo.create_branch("dev")
     for part, branch in enumerate((main, dev)):
         for number in range(part, 40, 2):
@@ -24,7 +23,7 @@ def tables(lake, spark):
     main.put("staged", b"1")
     before = spark.conf.get(LIMIT)
     spark.conf.set(LIMIT, "0")
-    yield gs.attach(repo, spark)
+    yield gs.Tables(repo, spark)
     spark.conf.set(LIMIT, before)
 
 
@@ -34,24 +33,18 @@ def test_jobs_run_without_a_limit(tables, spark, tmp_path):
     (tmp_path / "files/a").write_bytes(b"1")
     repo.links.allow(str(tmp_path / "files"))
     before = spark.conf.get(LIMIT)
-    done = tables.commit("main", "words", method="spark")
+    done = gs.commit(repo.branch("main"), "words", method="spark", spark=spark)
     assert sum(1 for _ in repo.ref(done).entries()) == 21
-    merged = tables.merge("dev", "main", method="spark").commit
-    assert sum(1 for _ in repo.ref(merged).entries()) == 41
     new = repo.create_branch("new")
     made = gs.import_(
         new, f"{tmp_path}/files/", "in/", message="words", method="spark", spark=spark
     )
     assert made.files == 1
-    repo.splitting.set(SECOND)
-    assert tables.pack(everything=True, method="spark").commit
-    assert not tables.fsck().problems
+    assert not gs.fsck(repo, spark).problems
     zero = timedelta(0)
     collector = gs.collector(repo, spark, method="spark")
     alone = repo.gc.mark(grace=zero, dry_run=True)
     assert collector.mark(grace=zero, dry_run=True).condemned == alone.condemned
-    gs.register_sql(spark, repo)
-    assert spark.sql("select * from graveler_entries('main')").count() == 41
     assert spark.conf.get(LIMIT) == before
 
 
@@ -68,7 +61,7 @@ def test_frames_of_metadata_want_a_limit(tables, tmp_path):
         lambda: tables.commits("main"),
         lambda: tables.diff("main", "dev", method="spark"),
         lambda: tables.changes("main"),
-        lambda: tables.export("main", place),
+        lambda: gs.export(tables.repository, "main", place, spark=tables.spark),
     ):
         with pytest.raises(InvalidInputError, match=rf"{LIMIT}=0: .*set it to 10000"):
             call()

@@ -18,7 +18,7 @@ from graveler.errors import (
     SourceChangedError,
     StateError,
 )
-from graveler.spark import imports
+from graveler.spark.tasks import imports
 
 SMALL = {
     "hash": Splitting("hash", max_bytes=4_000, raggedness=4, hard=4, number=7),

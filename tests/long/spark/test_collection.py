@@ -50,7 +50,7 @@ def test_spark_marks_and_sweeps_what_one_process_does(spark, history):
     swept = by_spark.run(grace=NOW, window=NOW)[0]
     assert swept.freed == alone.condemned
     assert check_sound(history) == seen
-    few = gspark.attach(history, spark).gc.mark(grace=NOW, window=NOW, dry_run=True)
+    few = gspark.collector(history, spark).mark(grace=NOW, window=NOW, dry_run=True)
     assert not any(tally.count for tally in few.condemned.values())
     with pytest.raises(InvalidInputError, match="method='cluster'"):
         gspark.collector(history, spark, method="cluster")
@@ -76,29 +76,29 @@ def exported(place):
 
 
 def test_spark_exports_a_version_and_what_changed_since(spark, history, tmp_path):
-    lake, main, place = gspark.attach(history, spark), history.branch("main"), tmp_path / "out"
-    first = lake.export("main~2", place)
+    main, place = history.branch("main"), tmp_path / "out"
+    first = gspark.export(history, "main~2", place)
     assert exported(place) == files_of(history.ref("main~2"))
     assert (first.files, first.deleted) == (60, 0)
     main.delete("day=2/part-29")
     main.put("day=1/part-3", b"changed")
     main.commit("change")
-    second = lake.export("main", place, since="main~3")
+    second = gspark.export(history, "main", place, since="main~3")
     assert exported(place) == files_of(history.ref("main"))
     assert (second.files, second.deleted) == (32, 1)
     assert second.commit == main.head.id
     with pytest.raises(StateError, match=f"has commit {main.head.id} of 'flights'"):
-        lake.export("main~1", place, since="main~2")
+        gspark.export(history, "main~1", place, since="main~2")
     history.stores.objects.delete(main.stat("day=1/part-3").address)
     with pytest.raises(ObjectNotFoundError, match=r"'day=1/part-3': .*29 other files were written"):
-        lake.export("main", str(tmp_path / "day"), prefix="day=1")
+        gspark.export(history, "main", str(tmp_path / "day"), prefix="day=1")
     assert len(exported(tmp_path / "day")) == 29
     assert not (tmp_path / "day/_SUCCESS").exists()
 
 
 def test_spark_checks_a_repository_as_one_process_does(spark, history):
-    lake, main = gspark.attach(history, spark), history.branch("main")
-    assert lake.fsck() == history.fsck()
+    main = history.branch("main")
+    assert gspark.fsck(history, spark) == history.fsck()
     objects = history.stores.objects
     objects.delete(main.stat("borrowed").address)
     objects.put(main.stat("day=2/part-1").address, b"2 !")
@@ -106,7 +106,7 @@ def test_spark_checks_a_repository_as_one_process_does(spark, history):
     objects.delete(history.stores.ranges.key(lost))
     alone = history.fsck(objects="checksum")
     assert {problem.kind for problem in alone.problems} == {"range", "object"}
-    assert lake.fsck(objects="checksum") == alone
-    assert lake.fsck(objects="none") == history.fsck(objects="none")
+    assert gspark.fsck(history, spark, objects="checksum") == alone
+    assert gspark.fsck(history, spark, objects="none") == history.fsck(objects="none")
     with pytest.raises(InvalidInputError, match="objects='some'"):
-        lake.fsck(objects="some")  # type: ignore[arg-type]
+        gspark.fsck(history, spark, objects="some")  # type: ignore[arg-type]

@@ -25,19 +25,19 @@ def stage(branch, numbers, size):
 def test_a_commit_by_tasks_is_that_of_one_process(spark, tmp_path, policy):
     with graveler.open(tmp_path / "lake", create=True) as lake:
         repo = lake.create_repository("sales", splitting=SMALL[policy])
-        main, tables = repo.branch("main"), gs.attach(repo, spark)
+        main = repo.branch("main")
         other = repo.create_branch("other")
         for step, numbers in enumerate((range(3_000), range(0, 4_000, 9), range(5_000, 5_001))):
             for branch in (main, other):
                 stage(branch, numbers, step)
                 branch.delete_many([f"d{n % 7}/{n:05}-é" for n in range(step, 3_000, 11)])
-            done = tables.commit("main", f"{step}", method="spark", share_bytes=20_000)
+            done = gs.commit(main, f"{step}", method="spark", share_bytes=20_000, spark=spark)
             alone = other.commit(f"{step}")
             assert done.metarange == alone.metarange
             assert main.head == done
         with pytest.raises(NoChangesError):
-            tables.commit("main", "nothing")
-        assert tables.commit(main, "empty", allow_empty=True, committer="ann").committer == "ann"
+            gs.commit(main, "nothing")
+        assert gs.commit(main, "empty", allow_empty=True, committer="ann").committer == "ann"
         # small enough for one process
         stage(main, [1], 9)
-        assert tables.commit(main, "small").message == "small"
+        assert gs.commit(main, "small").message == "small"

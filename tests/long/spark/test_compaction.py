@@ -9,7 +9,7 @@ import pytest
 
 import graveler.spark as gs
 from graveler.errors import CorruptionError, MergeConflictError
-from graveler.spark.schemas import ROWS
+from graveler.frames.spark.schemas import ROWS
 from graveler.spark.transactions import Transaction
 
 COLUMNS = "id int, n int, dt date"
@@ -17,7 +17,7 @@ COLUMNS = "id int, n int, dt date"
 
 @pytest.fixture
 def lake(repo, spark):
-    return gs.attach(repo, spark)
+    return gs.Tables(repo, spark)
 
 
 @pytest.fixture

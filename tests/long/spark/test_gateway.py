@@ -10,8 +10,8 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import graveler
 from graveler.config import program_environment
+from graveler.frames.spark.java import find_java
 from graveler.server import Server, spark_settings
-from graveler.spark.java import find_java
 
 STATEMENTS = """
 create table days (id int, day string) using parquet partitioned by (day) location 'DEV/days';
@@ -116,9 +116,7 @@ def test_the_program_spark_sql_works_on_a_branch(branch, gateway, dev, tmp_path)
     done = subprocess.run(
         [Path(sys.executable).with_name("spark-sql"), "--master", "local[2]", *options],
         input=STATEMENTS.replace("DEV", dev),
-        env=program_environment(
-            {"JAVA_HOME": str(find_java().path), "PYSPARK_PYTHON": sys.executable}
-        ),
+        env=program_environment({"JAVA_HOME": str(find_java()), "PYSPARK_PYTHON": sys.executable}),
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ import graveler
 import graveler.spark as gs
 from graveler.committed.splitting import Splitting
 from graveler.errors import InvalidInputError
-from graveler.spark.ports import is_remote
+from graveler.frames.spark.loading import is_remote
 
 SMALL = Splitting("hash", max_bytes=4_000, raggedness=4, hard=4)
 
@@ -36,7 +36,7 @@ def repo(tmp_path_factory):
 
 @pytest.fixture
 def lake(repo, spark):
-    return gs.attach(repo, spark)
+    return gs.Tables(repo, spark)
 
 
 def load(spark, repo, **options):
@@ -94,7 +94,7 @@ def test_a_diff_of_few_entries_starts_no_job(lake, monkeypatch, capsys):
 
     assert is_local()
     assert not is_local(method="spark")
-    monkeypatch.setattr("graveler.spark.trees._TASK_ENTRIES", 2)
+    monkeypatch.setattr("graveler.spark.metadata.trees._TASK_ENTRIES", 2)
     assert not is_local()
     assert is_local(method="process")
     with pytest.raises(InvalidInputError, match="method"):
@@ -162,65 +162,10 @@ def test_a_damaged_range_is_named(spark, tmp_path):
         repo = made.create_repository("tables")
         repo.branch("main").put("a", b"1")
         repo.branch("main").commit("a file")
-        lake = gs.attach(repo, spark)
+        lake = gs.Tables(repo, spark)
         (row,) = lake.ranges("main").collect()
         frame = lake.entries("main")
         shutil.rmtree(tmp_path / "lake" / "cache")
         repo.stores.objects.put(repo.stores.ranges.key(bytes.fromhex(row.id)), b"damaged")
         with pytest.raises(PythonException, match=f"CorruptionError.*{row.id}"):
             frame.collect()
-
-
-@pytest.fixture
-def sql(spark, repo):
-    """Run a query with the table functions of the repository."""
-    gs.register_sql(spark, repo)
-    return lambda query, **args: [tuple(row) for row in spark.sql(query, args=args).collect()]
-
-
-def test_table_functions_show_what_the_library_answers(repo, sql):
-    entries = [(entry.path, entry.size) for entry in repo.ref("dev").entries("t1/")]
-    assert sql("select path, size from graveler_entries('dev', 't1/')") == entries
-    pairs = "select metadata from graveler_entries(ref => 'v1', prefix => 't0/00')"
-    assert sql(pairs) == [({"n": "0"},)]
-    assert sql(
-        "select path, kind, before.size, after.size from graveler_diff('main', 'dev')"
-    ) == changes(repo)
-    commits = [(commit.id, list(commit.parents)) for commit in repo.log("dev")]
-    assert sql("select id, parents from graveler_commits('dev')") == commits
-    refs = sql(
-        "select name, commit_id from graveler_refs() where name in ('dev', 'v1') order by name"
-    )
-    assert refs == [("dev", repo.commit("dev").id), ("v1", repo.commit("v1").id)]
-
-
-def test_table_functions_take_parameters_variables_columns(repo, sql):
-    count = len(list(repo.ref("v1").entries()))
-    assert sql("select count(*) from graveler_entries(:ref)", ref="dev~1") == [(count,)]
-    sql("declare or replace variable version string default 'v1'")
-    assert sql("select count(*) from graveler_entries(version)") == [(count,)]
-    joined = (
-        "select r.name, count(*) from graveler_refs() r, lateral graveler_entries(r.name, 't9/') e "
-        "where r.name in ('main', 'dev', 'v1') group by r.name"
-    )
-    assert sql(joined) == [("dev", 1)]
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("select * from graveler_entries('nowhere')", "no branch, tag or commit 'nowhere'"),
-        ("select * from graveler_entries(null)", "ref: None: give text"),
-        (
-            "select * from graveler_refs() r, lateral graveler_commits(r.name)",
-            "takes a constant ref",
-        ),
-        (
-            "select * from graveler_commits('v1') c, lateral graveler_entries(c.id)",
-            "no branch or tag .* when the query was planned",
-        ),
-    ],
-)
-def test_a_wrong_ref_of_a_function_is_an_error_that_helps(sql, query, message):
-    with pytest.raises((AnalysisException, PythonException), match=message):
-        sql(query)

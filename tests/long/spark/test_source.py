@@ -16,18 +16,16 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StringType, StructType
-from pyspark.sql.udtf import AnalyzeArgument
+from pyspark.sql.types import StructType
 
 import graveler
 import graveler.spark
 import pyspark_graveler
 from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError, InvalidInputError, RefNotFoundError
-from graveler.spark.columns import COLUMNS
-from graveler.spark.functions import Place, plan_listing, plan_trees, read_trees
-from graveler.spark.options import KINDS, STREAMS
-from graveler.spark.trees import balanced
+from graveler.spark.metadata.columns import COLUMNS
+from graveler.spark.metadata.options import KINDS, STREAMS
+from graveler.spark.metadata.trees import balanced
 
 SMALL = Splitting("hash", max_bytes=4_000, raggedness=4, hard=4)
 SECRET = "s3cr3t"
@@ -232,23 +230,8 @@ def test_what_tasks_get_tells_nothing_of_the_key_value_store(repo, kind):
     assert SECRET in repr(repo.stores.kv.__dict__)  # the store does hold the secret
 
 
-def test_what_tasks_of_functions_get_tells_nothing_of_it_either(repo):
-    place = Place(repo.stores.location, repo.name)
-    known = AnalyzeArgument(StringType(), "dev", isTable=False, isConstantExpression=True)
-    column = AnalyzeArgument(StringType(), None, isTable=False, isConstantExpression=False)
-    plans = [plan_trees(place, "diff", known, column), plan_listing(place, "commits", known)]
-    assert set(plans[0].trees) == {"dev", "main", "v1"}
-    for plan in plans:
-        raw = cloudpickle.dumps(plan)
-        assert SECRET.encode() not in raw
-        assert b"sqlite" not in raw
-    request = place.request("diff")
-    changed = [row[0] for row in read_trees(sent(plans[0]), request, "v1", "dev")]
-    assert changed == [change.path for change in repo.diff("v1", "dev")]
-
-
 def test_no_reader_pushes_filters():
-    for module in pkgutil.iter_modules(graveler.spark.__path__, "graveler.spark."):
+    for module in pkgutil.walk_packages(graveler.spark.__path__, "graveler.spark."):
         importlib.import_module(module.name)
     seen: set[str] = set()
     classes: list[type[Any]] = [DataSource, DataSourceReader, DataSourceStreamReader]

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 import graveler.spark as gs
 from graveler import checks
-from graveler.spark.ports import is_remote
+from graveler.frames.spark.loading import is_remote
 from tests.harness.spark import started
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,7 +60,7 @@ def test_a_killed_driver_lands_each_batch_once(repo, spark, spark_master, tmp_pa
         assert done.returncode == (killed if point else 0), (point, done.stderr[-3000:])
         seen.append(batches(repo))
     assert seen == [[], [0], [0, 1], [0, 1, 2]]
-    lake = gs.attach(repo, spark)
+    lake = gs.Tables(repo, spark)
     assert rows(lake.read("main", "clicks/")) == [(number, "a") for number in range(3)]
     for commit in repo.log("main", first_parent=True):
         if commit.parents:
@@ -69,7 +69,7 @@ def test_a_killed_driver_lands_each_batch_once(repo, spark, spark_master, tmp_pa
 
 
 def test_a_query_lands_each_batch_behind_the_gates(repo, spark, tmp_path):
-    lake = gs.attach(repo, spark)
+    lake = gs.Tables(repo, spark)
     inbox, checkpoint = tmp_path / "inbox", tmp_path / "checkpoint"
     at = kept(spark, checkpoint)
     write = lake.batch_writer(
@@ -108,7 +108,7 @@ def test_a_query_lands_each_batch_behind_the_gates(repo, spark, tmp_path):
 
 
 def test_changes_of_a_branch_are_a_stream(repo, spark, tmp_path):
-    lake, seen = gs.attach(repo, spark), tmp_path / "seen"
+    lake, seen = gs.Tables(repo, spark), tmp_path / "seen"
     repo.create_branch("copy")
 
     def load(number):

@@ -79,7 +79,7 @@ def test_a_repository_is_made_in_the_lake_of_a_connection(home, lake):
         ("repository", "repository-not-found: no repository 'trains'"),
         ("connection", "--conn-id nowhere: The conn_id `nowhere` isn't defined"),
         ("lake", "invalid-input: connection 'away' names no lake"),
-        ("state", "--state lost: give one of open,"),
+        ("state", "invalid-input: state='LOST'"),
     ],
 )
 def test_a_command_reports_wrong_arguments_in_one_line(ended, wrong, says):

@@ -68,6 +68,7 @@ def test_airflow_finds_the_provider_and_all_it_names(home):
     assert shown == {
         "loaded": [  # the description loads neither Airflow nor the engine
             "graveler",
+            "graveler.base",
             "graveler.base.exports",
             "graveler_airflow",
             "graveler_airflow.get_provider_info",
@@ -192,16 +193,9 @@ def test_wrong_terms_of_a_run_are_refused_at_parse_time(shapes, name, says):
     assert shapes["refusals"][name].startswith(says)
 
 
-def test_the_folder_of_an_hour_with_several_runs_warns(shapes):
+def test_schedules_with_several_runs_in_an_hour_are_known(shapes):
     assert shapes["finer"]["refused"] == ""
-    warned = [text.partition(": ")[0] for text in shapes["finer"]["warned"]]
-    assert warned == [
-        f"flights.{name} uses hour_prefix, and DAG 'finer_{number}' has several runs in an hour, "
-        "which share that folder"
-        for number in range(6)
-        for name in ("by_hour", "by_helper")
-    ]
-    assert all("use partition_prefix" in text for text in shapes["finer"]["warned"])
+    assert shapes["schedules"] == [True] * 6 + [False] * 4
 
 
 def test_a_past_that_airflow_ignores_is_refused(shapes):

@@ -65,17 +65,18 @@ def test_a_rescheduled_sensor_misses_nothing_between_two_turns(results):
 def test_a_deferred_sensor_hands_the_trigger_the_same_beginning(results):
     output = results["deferred commits"]
     path, kwargs = output["trigger"]
-    assert path == "graveler_airflow.triggers.GravelerCommitTrigger"
+    assert path == "graveler_airflow.triggers.GravelerTrigger"
     assert kwargs["begun"] == output["begun"]
-    assert (kwargs["prefix"], kwargs["once"], kwargs["poll_interval"]) == ("deferred/", True, 7)
+    assert kwargs["waits_for"] == "commits"
+    assert (kwargs["prefix"], kwargs["poll_interval"]) == ("deferred/", 7)
     assert output["timeout"] == 70
     assert output["returns"] == {"to": "x"}
 
 
 def test_a_deferred_sensor_for_files_waits_for_the_same_files(results):
     path, kwargs = results["deferred files"]["trigger"]
-    assert path == "graveler_airflow.triggers.GravelerObjectTrigger"
-    assert (kwargs["prefix"], kwargs["at_least"]) == ("deferred/", 1)
+    assert path == "graveler_airflow.triggers.GravelerTrigger"
+    assert (kwargs["waits_for"], kwargs["prefix"], kwargs["at_least"]) == ("files", "deferred/", 1)
 
 
 def test_what_exists_already_is_returned_without_deferring(results):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from graveler.spark import writer
-from graveler.spark.writer import settle
+from graveler.frames.spark import writer
+from graveler.frames.spark.writer import settle
 from tests.real.dagster.flights import DAG, load
 
 calls = 0

@@ -151,9 +151,8 @@ def test_a_warning_of_a_gate_stops_nothing(repo, execute):
 def test_gates_are_checks_of_publishing_where_no_folder_is_known(repo, resource):
     defs = surround(
         [fine.key],
-        resource,
+        {"graveler": resource, "io_manager": dg.fs_io_manager},
         gates=[Gate("of fine", of_fine, prefix="fine/")],
-        io_manager=dg.fs_io_manager,
     )
     (key,) = defs.resolve_asset_graph().asset_check_keys
     assert (key.asset_key.to_user_string(), key.name) == ("graveler_publish", "of_fine")

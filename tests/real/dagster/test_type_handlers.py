@@ -255,7 +255,7 @@ def test_a_folder_without_parquet_files_names_what_it_holds(spark, repo, materia
     with repo.run("by hand") as run:
         write(run, spark.createDataFrame([(1, "é")], "n int, name string"), "made/", format="csv")
     assets, _ = passing(PANDAS, pd.DataFrame)
-    with pytest.raises(ObjectNotFoundError, match="no Parquet file below 'made/', only made/part"):
+    with pytest.raises(ObjectNotFoundError, match="no Parquet file at 'made/', only made/part"):
         materialize(*assets, selection=["reader_0"])
 
 

@@ -4,12 +4,11 @@ import pytest
 import rocksdict
 
 import graveler
-from graveler.committed.table import TableKind
+from graveler.committed.cache.table import TableKind
 from graveler.sstable.reader import TableReader
-from graveler.sstable.writer import COMPRESSIONS
 from tests.harness.rocksdb_tools import linked_tables
 from tests.harness.worlds import SMALL
-from tests.sstable.tables import written
+from tests.sstable.tables import COMPRESSIONS, written
 
 
 @pytest.fixture(scope="module")

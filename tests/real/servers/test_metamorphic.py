@@ -21,7 +21,7 @@ from graveler.config import LakeConfig
 from graveler.errors import GravelerError, MergeConflictError
 from graveler.lake.factory import connect
 from graveler.model import Entry, Prefix
-from graveler.repository import writes
+from graveler.repository.writes import staged as writes
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.world import link_unseen
 from tests.harness.lakes import LAKES, kv_uri, storage

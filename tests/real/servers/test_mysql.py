@@ -20,8 +20,8 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.kv.mysql import MySQLKVStore
-from graveler.kv.queues import PARTITION
 from graveler.kv.store import ABSENT, PRESENT
+from graveler.kv.turns import PARTITION
 from graveler.testing.clock import FakeClock
 from tests.harness.servers.connections import ConnectionsSuite
 from tests.harness.wires import Wire

@@ -12,7 +12,7 @@ import pytest
 
 import graveler
 from graveler.kv.postgres import PostgresKVStore
-from graveler.kv.queues import PARTITION
+from graveler.kv.turns import PARTITION
 from tests.harness.servers.pgbouncer import pooler
 from tests.harness.servers.postgres import every_write, noted_waits, postgres_server, socket_of
 from tests.harness.workers import ROOT

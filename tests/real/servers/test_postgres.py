@@ -22,8 +22,8 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.kv.postgres import _CREATE, PostgresKVStore
-from graveler.kv.queues import PARTITION
 from graveler.kv.store import ABSENT, PRESENT, KVStore
+from graveler.kv.turns import PARTITION
 from graveler.testing.clock import FakeClock
 from tests.harness.servers.connections import ConnectionsSuite
 from tests.harness.servers.postgres import for_libpq, guarded_server

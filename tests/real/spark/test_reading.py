@@ -3,7 +3,7 @@ from pyspark.sql.types import DateType, IntegerType, StringType
 
 from graveler import spark as gspark
 from graveler.errors import InvalidInputError, ObjectNotFoundError
-from graveler.spark.loading import setting
+from graveler.frames.spark.loading import setting
 
 DAYS = "id int, day string"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -110,7 +110,9 @@ def test_partitions_named_like_patterns_are_read(spark, branch, monkeypatch):
         gspark.write(branch, written, "t/", partition_by=["v"])
     twice = sorted([*enumerate(values)] * 2)
     assert rows(gspark.read(branch, "t/", spark=spark)) == twice
-    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)  # columns come from addresses
+    monkeypatch.setattr(
+        "graveler.frames.spark.scans._MOST_GROUPS", 1
+    )  # columns come from addresses
     assert rows(gspark.read(branch, "t/", spark=spark)) == twice
 
 
@@ -119,7 +121,7 @@ def test_partitions_named_like_patterns_are_read(spark, branch, monkeypatch):
 def test_many_writes_are_read_where_rows_name_no_file(spark, branch, monkeypatch, columns, older):
     for row in ((1, "a"), (2, "b")):
         gspark.write(branch, spark.createDataFrame([row], columns), "t/", partition_by=["p"])
-    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)
+    monkeypatch.setattr("graveler.frames.spark.scans._MOST_GROUPS", 1)
     with setting(spark, "spark.sql.sources.useV1SourceList", older):
         assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (2, "b")]
 
@@ -171,7 +173,7 @@ def test_partition_columns_come_back_from_several_writes(spark, branch):
 
 
 def test_types_of_partitions_of_other_programs_are_guessed(spark, branch, monkeypatch):
-    monkeypatch.setattr("graveler.spark.schemas.PARTITIONS", "kept.by.no.program")
+    monkeypatch.setattr("graveler.frames.spark.schemas.PARTITIONS", "kept.by.no.program")
     for number in (1, 2):
         frame = spark.createDataFrame([(number, f"2013-01-0{number}")], DAYS)
         gspark.write(branch, frame, "t/", format="json", partition_by=["day"])

@@ -9,9 +9,9 @@ import pytest
 import graveler
 from graveler import spark as gspark
 from graveler.errors import GateFailedError, InvalidInputError
+from graveler.frames.spark.writer import settle
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectInfo
-from graveler.spark.writer import settle
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pyspark.sql import functions as f
 from graveler import spark as gspark
 from graveler.config import environment
 from graveler.errors import InvalidInputError, MissingDependencyError
+from graveler.frames.spark.loading import spark_uri
 from graveler.objects.memory import MemoryStore
-from graveler.spark.ports import spark_uri
 
 
 def test_a_session_counts_hours_in_utc(spark):

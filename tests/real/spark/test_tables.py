@@ -19,7 +19,7 @@ LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 @pytest.fixture
 def lake(repo, spark):
-    return gs.attach(repo, spark)
+    return gs.Tables(repo, spark)
 
 
 def load(repo, spark, number, day):
@@ -136,7 +136,7 @@ def test_a_file_that_is_swept_while_it_is_read_is_named(repo, lake, loaded):
 
 
 def test_the_partitions_of_very_many_writes_are_one_scan(repo, lake, spark, monkeypatch, capsys):
-    monkeypatch.setattr("graveler.spark.reader._MOST_GROUPS", 1)
+    monkeypatch.setattr("graveler.frames.spark.scans._MOST_GROUPS", 1)
     main = repo.branch("main")
     kinds = "id int, dt string, h int"
     values = [(1, "15:00 50%", 1), (2, "a+b/c", 2), (3, "dt=ü", None), (4, None, 4)]

@@ -19,7 +19,7 @@ DAYS = "id int, dt string"
 @pytest.fixture
 def lake(repo, spark):
     repo.protection.add("main")
-    return gs.attach(repo, spark)
+    return gs.Tables(repo, spark)
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from graveler.reads.view import View
+from graveler.reads.view import View, observed
 from graveler.repository.branch import Branch
-from graveler.runs.attempt import Reads, RunView, SourceBranch
+from graveler.runs.attempt import ObservedBranch, ObservedRef, Reads
 
 READING = {
     "list": lambda view, _: list(view.list("a/")),
@@ -52,9 +52,10 @@ def views(repo, other):
     for kind in ("ref", "source"):
         reads = Reads()
         if kind == "ref":
-            yield RunView(repo.stores, other.head, reads), lambda: reads.all  # noqa: B023
+            view: View = observed(ObservedRef, repo.ref("other"), reads.observe)
         else:
-            yield SourceBranch(repo.stores, "other", reads), lambda: reads.all  # noqa: B023
+            view = observed(ObservedBranch, repo.branch("other"), reads.observe)
+        yield view, lambda: reads.all  # noqa: B023
 
 
 def test_every_public_call_is_known_to_read_or_not():

@@ -7,8 +7,8 @@ import pytest
 import graveler
 from graveler.committed.splitting import Splitting
 from graveler.errors import BackendUnavailableError
-from graveler.repository import packing
-from graveler.repository.packing import PACK_PAIR
+from graveler.repository.commits import packing
+from graveler.repository.commits.packing import PACK_PAIR
 
 
 @pytest.fixture

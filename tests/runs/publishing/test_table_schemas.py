@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from graveler.base.background import Inline
-from graveler.config import load_config, write_default_config
+from graveler.config import load_config
 from graveler.errors import MergeConflictError, SchemaChangedError
-from graveler.lake.factory import connect
+from graveler.lake.factory import connect, write_default_config
 from graveler.reads.schemas import OVERWRITES, PARTITIONS, SCHEMA, WHOLE, fits
 from graveler.runs.state import RunState
 from tests.harness.statements import observe

@@ -8,7 +8,7 @@ import pytest
 import graveler
 from graveler.errors import FencedError, GateFailedError, InvalidInputError
 from graveler.gates import gate
-from graveler.runs import branch, opener, publishing
+from graveler.runs import branch, opener, publication
 from graveler.runs.state import RunState
 
 KEY = "dagster hourly 2013-01-01-05:00"
@@ -71,7 +71,7 @@ def test_an_owner_finds_its_published_run(repo):
     write(run, "one", "one")
     done = run.publish()
     again = opened(repo, "a")
-    assert again.publish() == publishing.PublishResult(done.commit, already=True)
+    assert again.publish() == publication.PublishResult(done.commit, already=True)
     with pytest.raises(FencedError):
         write(again, "two", "two")
     assert opened(repo, "b").attempt == 2
@@ -173,14 +173,14 @@ def test_eight_that_start_at_once_share_one_attempt(tmp_path):
 def test_a_publish_that_died_before_main_moved_is_done_again(repo, tree, monkeypatch):
     run = opened(repo, "a")
     write(run, "one", "one")
-    announce = publishing.RunCandidacy.announce
+    announce = publication.RunCandidacy.announce
 
     def dies(*args):
         announce(*args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(publishing.RunCandidacy, "announce", dies)
+        patched.setattr(publication.RunCandidacy, "announce", dies)
         run.publish()
     assert run.state is RunState.PUBLISHING
     again = opened(repo, "a")
@@ -196,7 +196,7 @@ def test_a_publish_that_died_after_main_moved_is_found(repo, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(publishing.RunCandidacy, "end", dies)
+        patched.setattr(publication.RunCandidacy, "end", dies)
         run.publish()
     moved = repo.commit("main")
     assert moved.metadata["graveler.run"] == KEY
@@ -205,7 +205,7 @@ def test_a_publish_that_died_after_main_moved_is_found(repo, monkeypatch):
     assert found.commit == moved == repo.commit("main")
 
 
-@gate
+@gate(version="1")
 def strict(candidate):
     return None if candidate.exists("two") else "two is missing"
 
@@ -284,7 +284,7 @@ def test_an_opener_learns_how_an_unfinished_publish_ended(repo, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(publishing.RunCandidacy, "end", killed)
+        patch.setattr(publication.RunCandidacy, "end", killed)
         first.publish()
     assert repo.runs.get(KEY).state is RunState.PUBLISHING
     seen = []

@@ -6,7 +6,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # of copies
     one_edit(
         "several rows are staged under the live token",
-        "repository.bundles:Bundle.land",
+        "repository.writes.bundles:Bundle.land",
         "if self._hold.token or len(self._rows) > 1:",
         "if self._hold.token:",
         "copy-put",
@@ -14,14 +14,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a copy lies beneath what was acknowledged before it",
-        "repository.bundles:Bundle._attach",
+        "repository.writes.bundles:Bundle._attach",
         "if beneath or stores.staging.is_empty(live):",
         "if True:",
         "copy-commit",
     ),
     one_edit(
         "the rows of a bundle are not confirmed",
-        "repository.borrowed:Hold.add",
+        "repository.writes.borrowed:Hold.add",
         "confirm(self._stores, [self.token], rows)",
         "pass",
         "collect-copy-commit",
@@ -29,7 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a move does not look at what came in between",
-        "repository.moves:_Move.catch_up",
+        "repository.writes.moves:_Move.catch_up",
         "before, self._record = self._record, record",
         "return\n        before, self._record = self._record, record",
         "move-put-commit",
@@ -37,7 +37,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a row that a move drops stays if a reply is lost",
-        "repository.bundles:Bundle.remove",
+        "repository.writes.bundles:Bundle.remove",
         "self._stores.staging.remove(self._hold.token, key)",
         """with __import__("contextlib").suppress(Exception):
                 staging, token = self._stores.staging, self._hold.token
@@ -46,7 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a mirror deletes what it has copied",
-        "repository.copies:delete_others",
+        "repository.writes.copies:delete_others",
         "if key != path:",
         "if True:",
         "import-commit",
@@ -54,28 +54,28 @@ MUTANTS: tuple[Mutant, ...] = (
     # of selections
     one_edit(
         "a commit of some paths takes every sealed token off the branch",
-        "repository.selective:_Work._leading",
+        "repository.commits.selective:_Work._leading",
         "return sealed[:number] if next(others, None) is None else ()",
         "return sealed",
         "partial-put",
     ),
     one_edit(
         "a commit of some paths takes everything",
-        "repository.selective:_Work.build",
+        "repository.commits.selective:_Work.build",
         "self._choice.of(stores.staging.scan(sealed[::-1])),",
         "stores.staging.scan(sealed[::-1]),",
         "partial-put",
     ),
     one_edit(
         "a commit of some paths lets the oldest write win",
-        "repository.selective:_Work.build",
+        "repository.commits.selective:_Work.build",
         "stores.staging.scan(sealed[::-1])",
         "stores.staging.scan(sealed)",
         "partial-sealed-put",
     ),
     one_edit(
         "a commit of some paths clears them before it lands",
-        "repository.selective:_Work.build",
+        "repository.commits.selective:_Work.build",
         "return replace(rest, commit_id=made.id)",
         "self.older.clear()\n        return replace(rest, commit_id=made.id)",
         "partial-list",
@@ -84,7 +84,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # of writes that give way to a commit
     one_edit(
         "what a commit has of the staged writes stays staged until it is cleared",
-        "repository.selective:GivingWay.beneath_voids",
+        "repository.commits.selective:GivingWay.beneath_voids",
         "sealed_tokens=(*sealed, self._token)",
         "sealed_tokens=sealed",
         "partial-pick-commit",
@@ -107,7 +107,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a committer keeps a tree with writes that have given way",
-        "repository.commits:_Committer._applied",
+        "repository.commits.sealing:_Committer._applied",
         "if self._built is not None and self._built.voided != tip.record.voided:",
         "if False:",
         "partial-back",
@@ -115,21 +115,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a listing does not notice that writes have given way",
-        "reads.view:_shown",
+        "reads.versions:_shown",
         "record.commit_id, record.voided",
         "record.commit_id",
         "partial-back-list",
     ),
     one_edit(
         "a commit takes what voids behind its tokens hide",
-        "repository.commits:read_for",
+        "repository.commits.sealing:read_for",
         "return (*tokens, *filter(is_laid, sealed[len(tokens) :]))",
         "return tokens",
         "patch-commit",
     ),
     one_edit(
         "a commit of given changes does not seal what is older",
-        "repository.patches:commit_changes",
+        "repository.commits.selective:commit_changes",
         "seal(stores, name, fence, keys=keys)",
         "pass",
         "patch-list",

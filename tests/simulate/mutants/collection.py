@@ -52,12 +52,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "borrowed bytes are not guarded",
         (
             Edit(
-                "repository.borrowed:confirm",
+                "repository.writes.borrowed:confirm",
                 "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed}, now)",
                 "lost = set()",
             ),
             Edit(
-                "repository.commits:_Committer._check",
+                "repository.commits.sealing:_Committer._check",
                 "confirm(self._stores, tokens, rows, now=look.epoch)",
                 "pass",
             ),
@@ -66,7 +66,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a borrower does not read the epoch again",
-        "repository.borrowed:confirm",
+        "repository.writes.borrowed:confirm",
         "lost = _lost(stores, {row.borrowed: row.epoch for row in borrowed}, now)",
         "lost = set()",
         "sweep-borrow",
@@ -74,21 +74,21 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a borrower trusts a running sweep",
-        "repository.borrowed:_lost",
+        "repository.writes.borrowed:_lost",
         "if not now.sweeping and not changed:",
         "if not changed:",
         "sweep-borrow",
     ),
     one_edit(
         "a borrower trusts a sweep that is over",
-        "repository.borrowed:_lost",
+        "repository.writes.borrowed:_lost",
         "return doomed | (changed - look_up(stores.objects, changed - doomed).keys())",
         "return doomed",
         "sweep-borrow",
     ),
     one_edit(
         "a sweep need not look again",
-        "repository.borrowed:_doomed",
+        "repository.writes.borrowed:_doomed",
         "return None if stores.refs.epochs.look_again(now) is None else set()",
         "return set()",
         "sweep-borrow",
@@ -127,7 +127,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a commit does not check what its rows borrow",
-        "repository.commits:_Committer._check",
+        "repository.commits.sealing:_Committer._check",
         "confirm(self._stores, tokens, rows, now=look.epoch)",
         "pass",
         "sweep-borrow-commit+1",
@@ -136,7 +136,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a commit of changes holds nothing",
-        "repository.borrowed:Hold.add",
+        "repository.writes.borrowed:Hold.add",
         "self._stores.staging.set_many(self.token, [(row.key, row.value) for row in rows])",
         "pass",
         "sweep-patch",

@@ -10,12 +10,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a reset keeps the live token",
         (
             Edit(
-                "repository.branches:reset",
+                "repository.positions:reset",
                 "dropped = (record.staging_token, *record.sealed_tokens)",
                 "dropped = record.sealed_tokens",
             ),
             Edit(
-                "repository.branches:reset",
+                "repository.positions:reset",
                 "staging_token=token, sealed_tokens=()",
                 "sealed_tokens=()",
             ),
@@ -26,17 +26,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "a reset leaves what is sealed",
         (
             Edit(
-                "repository.branches:reset",
+                "repository.positions:reset",
                 "dropped = (record.staging_token, *record.sealed_tokens)",
                 "dropped = (record.staging_token,)",
             ),
-            Edit("repository.branches:reset", ", sealed_tokens=()", ""),
+            Edit("repository.positions:reset", ", sealed_tokens=()", ""),
         ),
         ("reset-sealed",),
     ),
     one_edit(
         "a reset writes without a condition",
-        "repository.branches:reset",
+        "repository.positions:reset",
         "move(stores.refs, name, change,",
         f"stores.refs.branches.replace(change(stores.refs.branches.get(name)), {_PRESENT})\n"
         "        (lambda *_, **__: None)(stores.refs, name, change,",
@@ -51,7 +51,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "what is staged on a deleted branch stays",
-        "repository.branches:delete_branch",
+        "repository.positions:delete_branch",
         "stores.staging.drop(*tokens)",
         "pass",
         "delete-branch",
@@ -134,12 +134,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a hard reset keeps the live token",
         (
             Edit(
-                "repository.branches:reset_hard",
+                "repository.positions:reset_hard",
                 "drop(result.tip.record.staging_token, *result",
                 "drop(*result",
             ),
             Edit(
-                "repository.branches:reset_hard",
+                "repository.positions:reset_hard",
                 "staging_token=token, sealed_tokens=()",
                 "sealed_tokens=()",
             ),
@@ -150,11 +150,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "a hard reset leaves what is sealed",
         (
             Edit(
-                "repository.branches:reset_hard",
+                "repository.positions:reset_hard",
                 ".staging_token, *result.tip.record.sealed_tokens)",
                 ".staging_token)",
             ),
-            Edit("repository.branches:reset_hard", ", sealed_tokens=()", ""),
+            Edit("repository.positions:reset_hard", ", sealed_tokens=()", ""),
         ),
         ("hard-reset-sealed",),
     ),

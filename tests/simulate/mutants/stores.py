@@ -35,7 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "commits are dated by the clock of their host",
-        "clock:StoreClock.now",
+        "base.clock:StoreClock.now",
         "return self._clock.now() + self._ahead",
         "return self._clock.now()",
         "clock-behind",

@@ -3,27 +3,27 @@
 from tests.simulate.mutants.patch import Edit, Mutant, one_edit
 
 _PRESENT = '__import__("graveler.kv.store").kv.store.PRESENT'
-_COMMIT = "repository.commits:_Committer"
+_COMMIT = "repository.commits.sealing:_Committer"
 
 MUTANTS: tuple[Mutant, ...] = (
     # writers
     one_edit(
         "a writer is content with any token at its second look",
-        "repository.writes:StagedWrites._stage",
+        "repository.writes.staged:StagedWrites._stage",
         "live = look.record.staging_token == token",
         "live = bool(look.record.staging_token)",
         "write-commit",
     ),
     one_edit(
         "a write is acknowledged before the second look",
-        "repository.writes:StagedWrites._stage",
+        "repository.writes.staged:StagedWrites._stage",
         "            look = self._look(borrows=borrows)\n            live",
         "            return look\n            live",
         "write-commit",
     ),
     one_edit(
         "a writer repeats its write under the dead token",
-        "repository.writes:StagedWrites._stage",
+        "repository.writes.staged:StagedWrites._stage",
         "token, head = look.record.staging_token,",
         "token, head = token if attempt else look.record.staging_token,",
         "write-commit",
@@ -48,7 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # readers
     one_edit(
         "a reader does not look again",
-        "reads.view:value_on_branch",
+        "reads.versions:value_on_branch",
         "return settled(stores, name, read)",
         "return read(stores.refs.branches.get(name))",
         "sealed-left",
@@ -56,14 +56,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a lister does not look again",
-        "reads.view:branch_snapshot",
+        "reads.versions:branch_snapshot",
         "settled(stores, name, copy)",
         "copy(stores.refs.branches.get(name))",
         "write-commit-list",
     ),
     one_edit(
         "a listing settles each row by itself",
-        "reads.view:branch_snapshot",
+        "reads.versions:branch_snapshot",
         "            if spool.is_empty:\n"
         "                yield Scan(committed, committed.runs, origin)\n"
         "            else:\n"
@@ -85,14 +85,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "the second look is the first record",
-        "reads.view:settled",
+        "reads.versions:settled",
         "now = stores.refs.branches.get(name)",
         "now = record",
         "write-commit-read",
     ),
     one_edit(
         "the second look sees the live token only",
-        "reads.view:settled",
+        "reads.versions:settled",
         "_shown(now) == _shown(record)",
         "now.staging_token == record.staging_token",
         "sealed-left",
@@ -100,14 +100,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a reader asks the oldest token first",
-        "reads.view:newest_first",
+        "reads.versions:newest_first",
         "[record.staging_token, *reversed(record.sealed_tokens)]",
         "[*record.sealed_tokens, record.staging_token]",
         "sealed-left",
     ),
     one_edit(
         "a staged deletion shows what was committed",
-        "reads.view:value_on_branch",
+        "reads.versions:value_on_branch",
         "if write is not None:",
         "if write is not None and staged_value(write) is not None:",
         "delete-committed",
@@ -115,21 +115,21 @@ MUTANTS: tuple[Mutant, ...] = (
     # sealing
     one_edit(
         "nothing is sealed",
-        "repository.commits:_seal",
+        "repository.commits.sealing:_seal",
         "staging_token=stores.ids.unique()",
         "staging_token=live",
         "write-commit",
     ),
     one_edit(
         "sealing forgets what was sealed before",
-        "repository.commits:_seal",
+        "repository.commits.sealing:_seal",
         "(*record.sealed_tokens, live)",
         "(live,)",
         "sealed-left",
     ),
     one_edit(
         "sealing puts the newest token first",
-        "repository.commits:_seal",
+        "repository.commits.sealing:_seal",
         "(*record.sealed_tokens, live)",
         "(live, *record.sealed_tokens)",
         "sealed-left",
@@ -238,7 +238,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     one_edit(
         "a committer seals an outdated record that it remembers",
-        "repository.commits:_seal",
+        "repository.commits.sealing:_seal",
         "known = None",
         "return known",
         "each-writes-and-commits",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from graveler.repository import bundles
+from graveler.repository.writes import bundles
 from tests.simulate.trees import remembered_trees
 
 

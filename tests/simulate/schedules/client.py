@@ -9,8 +9,8 @@ from graveler.lake.repository import Repository
 from graveler.model import Entry
 from graveler.publishing.landing import CommitSpec
 from graveler.refs.branches import decode_branch
-from graveler.repository import patches
 from graveler.repository.branch import Branch
+from graveler.repository.commits import selective
 from graveler.testing.faults import ProcessDied
 from graveler.testing.world import link_unseen
 from graveler.values import TOMBSTONE, stage_entry
@@ -168,7 +168,7 @@ class Client:
         stores = self.repository.stores
         return self._do(
             operation,
-            lambda: patches.commit_changes(stores, branch, spec, fence="", writes=forms).id,
+            lambda: selective.commit_changes(stores, branch, spec, fence="", writes=forms).id,
         )
 
     def seal(self, branch: str = "main") -> None:

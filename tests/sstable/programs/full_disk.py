@@ -1,5 +1,6 @@
 """Writes a table larger than the system's limit of file sizes, and prints the error: ``FILE``."""
 
+import os
 import resource
 import signal
 import sys
@@ -11,8 +12,8 @@ from graveler.sstable.writer import TableWriter
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 try:
-    with TableWriter(Path(sys.argv[1]), compression="none") as table:
+    with TableWriter(Path(sys.argv[1])) as table:
         for number in range(100_000):
-            table.add(b"%08d" % number, bytes(100))
+            table.records[b"%08d" % number] = os.urandom(100)
 except StorageFullError as error:
     print(error)

@@ -53,7 +53,7 @@ def test_a_release_publishes_once_or_is_refused_for_good(results):
 def test_the_sensor_waits_in_the_triggerer_for_the_hour(results):
     assert results["nothing yet"] is None
     name, arguments = results["trigger"]
-    assert name == "graveler_airflow.triggers.GravelerIngestTrigger"
+    assert name == "graveler_airflow.triggers.GravelerTrigger"
     assert arguments["hour"] == "2013-01-01T05:00:00+00:00"
     assert results["event"] == results["waited"]
     assert results["event"]["commit"] == results["head"]

@@ -18,8 +18,8 @@ from graveler.config import load_config
 from graveler.errors import GravelerError
 from graveler_airflow import GravelerHook
 from graveler_airflow.dag.handles import attached, find_handle, pack
-from graveler_airflow.plugin.runs import opened, place_of
-from graveler_airflow.triggers import GravelerObjectTrigger
+from graveler_airflow.plugin.views import opened, place_of
+from graveler_airflow.triggers import GravelerTrigger
 
 warnings.filterwarnings("error", module="graveler")
 socket, endpoint, bucket, folder = sys.argv[1:]
@@ -154,7 +154,9 @@ def deferred(name):
     """Return the events that end the wait of a sensor's trigger."""
 
     async def fire():
-        trigger = GravelerObjectTrigger("flights", "none/", graveler_conn_id=f"wrong_{name}")
+        trigger = GravelerTrigger(
+            "files", "flights", ref="main", prefix="none/", graveler_conn_id=f"wrong_{name}"
+        )
         return [event.payload async for event in trigger.run()]
 
     async def wait():

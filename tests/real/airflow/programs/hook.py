@@ -8,8 +8,8 @@ import pathlib
 import tempfile
 import warnings
 
-from graveler.config import write_default_config
 from graveler.errors import GravelerError
+from graveler.lake.factory import write_default_config
 from graveler_airflow import GravelerHook
 
 warnings.filterwarnings("error", module="graveler")

@@ -189,6 +189,7 @@ with graveler.open(folder, create=True) as lake:
             ).execute(context)
         )
 
+    @graveler.gate(version="1")
     def fine(candidate):
         return candidate.exists("o")
 

@@ -16,6 +16,7 @@ from airflow.sdk import (
 )
 
 from graveler_airflow import graveler_asset, graveler_partitions, graveler_run, hourly
+from graveler_airflow.dag.context import is_finer_than_hours
 
 warnings.filterwarnings("error", module="graveler")
 
@@ -90,23 +91,7 @@ def terms():
     )
 
 
-def folder_of(step):
-    return next(step.hour_prefix(root) for root in "a")
-
-
 def finer():
-    @task.graveler
-    def by_hour(step):
-        step.put(step.hour_prefix("a"), b"")
-
-    @task.graveler
-    def by_partition(step):
-        step.put(step.partition_prefix("a"), b"")
-
-    @task.graveler
-    def by_helper(step):
-        step.put(folder_of(step), b"")
-
     def several(*crons):
         return MultipleCronTriggerTimetable(*crons, timezone="UTC")
 
@@ -114,11 +99,10 @@ def finer():
     finer += [several("0 5 * * *", "30 5 * * *"), several("0 5 * * *", "30 4-6 * * *")]
     finer += [AssetOrTimeSchedule(timetable=CronTriggerTimetable("*/15 * * * *", "UTC"), assets=[])]
     coarser = ["30 5 * * *", "@hourly", several("0 5 * * *", "30 17 * * *"), several("0 * * * *")]
-    for number, schedule in enumerate(finer + coarser):
-        with DAG(f"finer_{number}", schedule=schedule), graveler_run("flights") as run:
-            by_hour(run)
-            by_helper.partial(step=run).expand_kwargs([{}])
-            by_partition(run)
+    schedules.extend(
+        is_finer_than_hours(DAG("finer", schedule=schedule).timetable)
+        for schedule in finer + coarser
+    )
 
 
 def past_of_partitions():
@@ -157,7 +141,7 @@ def in_groups():
     upstream.extend(sorted(dag.get_task("flights.merge").upstream_task_ids))
 
 
-tasks, upstream, refusals = [], [], {}
+tasks, upstream, schedules, refusals = [], [], [], {}
 shapes = (
     *(with_timeout, partitioned, deciding_teardown, unknown_end, past_of_partitions, no_dag),
     *(two_runs, in_groups, aliases, terms, finer),
@@ -168,6 +152,7 @@ print(
             **{act.__name__: outcome(act) for act in shapes},
             "tasks": tasks,
             "up": upstream,
+            "schedules": schedules,
             "refusals": refusals,
         }
     )

@@ -18,7 +18,7 @@ from graveler.base.clock import SystemClock
 from graveler.errors import InvalidInputError
 from graveler.lake import Lake, Repository
 from graveler_airflow import arrivals, triggers
-from graveler_airflow.triggers import GravelerCommitTrigger, GravelerObjectTrigger
+from graveler_airflow.triggers import GravelerCommitTrigger, GravelerTrigger
 
 FAST = 0.02
 QUIET = 0.2  # seconds without a further event
@@ -49,6 +49,16 @@ def watcher(store: Store | None = None, repo: str = "flights", ref: str = "main"
     )
     trigger.asset_state_store = cast("AssetStateStoreAccessors | None", store)
     return trigger
+
+
+def commits(*, since: str = "", begun: str = ""):
+    begun = begun or SystemClock().now().isoformat()
+    waiting: dict[str, Any] = {"poll_interval": FAST, "graveler_conn_id": "watched"}
+    return GravelerTrigger("commits", "flights", ref="main", since=since, begun=begun, **waiting)
+
+
+def files(prefix: str, **kwargs: Any):
+    return GravelerTrigger("files", "flights", ref="main", prefix=prefix, **kwargs)
 
 
 async def watch(trigger, count: int, meanwhile: Callable[[], object] | None = None):
@@ -181,10 +191,10 @@ async def outages(flights: Repository, folder: Path):
         commit(flights, "after the outage")
 
     kwargs: dict[str, Any] = {"poll_interval": FAST, "graveler_conn_id": "watched"}
-    waiting = watch(GravelerObjectTrigger("flights", "after the outage", **kwargs), 1)
-    reported, (files, _) = await asyncio.gather(messages(watcher(), 1, back_again), waiting)
+    waiting = watch(files("after the outage", **kwargs), 1)
+    reported, (seen, _) = await asyncio.gather(messages(watcher(), 1, back_again), waiting)
     yield "outage", reported
-    yield "outage of a task", [event["paths"] for event in files]
+    yield "outage of a task", [event["paths"] for event in seen]
     patient = watcher()
     patient._failures = 100_000
     try:
@@ -214,13 +224,13 @@ async def backlogs(flights: Repository):
 
 async def waits(flights: Repository):
     """In place of a sensor, a trigger fires one event and ends."""
-    yield "once", await watch(watcher(since="main~2", once=True), 1)
+    yield "once", await watch(commits(since="main~2"), 1)
     begun = SystemClock().now().isoformat()
     late = [commit(flights, f"late/{n}") for n in range(2)]
-    (range_,), _ = await watch(watcher(begun=begun, once=True), 1)
+    (range_,), _ = await watch(commits(begun=begun), 1)
     yield "begun", [late, [news["commit"] for news in range_["commits"]]]
     try:
-        await watch(watcher(since="unknown", once=True), 1)
+        await watch(commits(since="unknown"), 1)
     except InvalidInputError as error:
         yield "wrong", str(error)
 
@@ -228,10 +238,8 @@ async def waits(flights: Repository):
         commit(flights, "landed/1")
         commit(flights, "landed/2")
 
-    files = GravelerObjectTrigger(
-        "flights", "landed/", at_least=2, poll_interval=FAST, graveler_conn_id="watched"
-    )
-    yield "files", [*await watch(files, 1, land), flights.commit("main").id]
+    two = files("landed/", at_least=2, poll_interval=FAST, graveler_conn_id="watched")
+    yield "files", [*await watch(two, 1, land), flights.commit("main").id]
 
 
 async def faults():
@@ -243,7 +251,7 @@ async def faults():
     ):
         kwargs: dict[str, Any] = {"poll_interval": FAST, "graveler_conn_id": connection}
         try:
-            await watch(GravelerObjectTrigger("flights", "a/", **kwargs), 1)
+            await watch(files("a/", **kwargs), 1)
         except Exception as error:
             yield name, [type(error).__name__, str(error)]
         _, ended = await watch(GravelerCommitTrigger("flights", **kwargs), 0)
@@ -253,8 +261,8 @@ async def faults():
 async def journeys():
     """A trigger is stored in Airflow's database and loaded again."""
     for name, made in (
-        ("commit", watcher(repo="r", ref="dev", prefix="a/", since="x", asset="a b", once=True)),
-        ("object", GravelerObjectTrigger("r", "a/", ref="dev", since="x", at_least=3)),
+        ("commit", watcher(repo="r", ref="dev", prefix="a/", since="x", asset="a b")),
+        ("object", files("a/", since="x", at_least=3)),
     ):
         path, kwargs = made.serialize()
         encoded = encode_trigger({"classpath": path, "kwargs": json.loads(json.dumps(kwargs))})

@@ -10,8 +10,8 @@ from typing import Any
 
 import graveler
 from graveler.base.clock import SystemClock
-from graveler.testing.s3_server import S3Server, moto_s3
 from graveler_common.settings import settings_location
+from tests.harness.servers.moto import S3Server, moto_s3
 from tests.harness.servers.postgres import postgres_server, schema, socket_of
 from tests.harness.servers.redis import redis_server
 from tests.harness.wires import free_port

@@ -1,0 +1,1 @@
+"""The cache of a host: tables in their local form, on disk and in memory."""

@@ -1,0 +1,1 @@
+"""The ranges of a repository: writing and opening them."""

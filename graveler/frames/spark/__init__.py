@@ -1,0 +1,1 @@
+"""Tables of Spark: sessions, and reading and writing the files of a table."""

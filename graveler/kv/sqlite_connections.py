@@ -1,0 +1,181 @@
+"""Connections to a SQLite file, each used by one thread at a time.
+
+Forks wait until no connection is in use. SQLite keeps the locks of a file in the memory of the
+process. A child would inherit the locks of other threads and never release them.
+
+The rest is for a file that this process may not write to. A file in WAL mode needs two more files, which a reader creates if they are missing. A reader that
+may not create them has three cases:
+
+- The log and its index exist: a process has the file open, or died while it was open. Both are used
+  unchanged.
+- Only the log exists: file and log are copied to a temporary folder, and read there.
+- The log is missing or empty: all data is in the file, and no process has it open. The file is read
+  as immutable. When a log appears, a process has opened the file, and the first case applies.
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from urllib.parse import quote
+
+from graveler.base.forks import held_off
+from graveler.errors import BackendUnavailableError, StateError
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """How to read the file, and the state for which a connection stays valid."""
+
+    way: str
+    stamps: tuple[int, ...]
+
+
+class Connections(ABC):
+    """Connections to one file: one for each concurrent thread.
+
+    Args:
+        check: Raises an error if a new connection must not be used.
+    """
+
+    def __init__(
+        self, path: Path, busy_seconds: float, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self._path = path
+        self._busy_seconds = busy_seconds
+        self._check = check
+        self._lock = Lock()
+        self._all: list[sqlite3.Connection] = []
+        self._idle: list[tuple[_State | None, sqlite3.Connection]] = []
+        self.closed = False
+
+    @contextmanager
+    def borrow(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection to the current state of the file."""
+        with held_off:
+            state, connection = self._take()
+            try:
+                yield connection
+            finally:
+                with self._lock:
+                    if self.closed:
+                        self._discard(connection)
+                    else:
+                        self._idle.append((state, connection))
+
+    def close(self) -> None:
+        """Close idle connections. The call may be repeated."""
+        with held_off, self._lock:
+            self.closed = True
+            while self._idle:
+                self._discard(self._idle.pop()[1])
+
+    def _take(self) -> tuple[_State | None, sqlite3.Connection]:
+        with self._lock:
+            if self.closed:
+                raise StateError(f"the store in {self._path} is closed: open it again")
+            state = self._look()
+            # the last returned connection still has pages in its cache
+            while self._idle:
+                kept, connection = self._idle.pop()
+                if kept == state:
+                    return state, connection
+                self._discard(connection)
+            connection = self._connect(state)
+            self._all.append(connection)
+            return state, connection
+
+    def _discard(self, connection: sqlite3.Connection) -> None:
+        self._all.remove(connection)
+        connection.close()
+
+    def _open(self, name: str, setting: str, *, uri: bool = False) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            name,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=uri,
+        )
+        try:
+            connection.execute(setting)
+            self._check()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _look(self) -> _State | None:
+        """Return the state of the file for which a connection stays valid."""
+        return None
+
+    @abstractmethod
+    def _connect(self, state: _State | None) -> sqlite3.Connection:
+        """Return a new connection."""
+
+
+class WritingConnections(Connections):
+    """Connections that also write."""
+
+    def _connect(self, state: _State | None) -> sqlite3.Connection:
+        return self._open(str(self._path), "PRAGMA synchronous = FULL")
+
+
+class ReadOnlyConnections(Connections):
+    """Connections that only read."""
+
+    def __init__(self, path: Path, busy_seconds: float) -> None:
+        super().__init__(path, busy_seconds)
+        self._log = path.with_name(f"{path.name}-wal")
+        self._index = path.with_name(f"{path.name}-shm")
+        self._copies: list[Path] = []
+        self._process = os.getpid()
+
+    def close(self) -> None:
+        """Close idle connections, and remove the copies. The call may be repeated."""
+        super().close()
+        with held_off, self._lock:
+            copies, self._copies = self._copies, []
+            if self._process == os.getpid():  # in a forked child they belong to the parent
+                for copy in copies:
+                    shutil.rmtree(copy, ignore_errors=True)
+
+    def _look(self) -> _State:
+        log = _stamps(self._log)
+        if not log or not log[1]:
+            return _State("alone", _stamps(self._path))
+        if self._index.exists():
+            return _State("shared", _stamps(self._path)[2:])  # another file may take its place
+        return _State("copied", _stamps(self._path) + log)
+
+    def _connect(self, state: _State | None) -> sqlite3.Connection:
+        way = state.way if state else ""
+        path = self._copy() if way == "copied" else self._path
+        options = {"shared": "mode=ro", "alone": "immutable=1"}.get(way, "")
+        return self._open(f"file:{quote(str(path))}?{options}", "PRAGMA query_only = ON", uri=True)
+
+    def _copy(self) -> Path:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="graveler-kv-"))
+            self._copies.append(folder)
+            for file in (self._path, self._log):
+                shutil.copyfile(file, folder / file.name)
+        except OSError as error:
+            raise BackendUnavailableError(
+                f"{self._path} is copied to be read: {error}: free space or close files, and repeat"
+            ) from error
+        return folder / self._path.name
+
+
+def _stamps(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ()
+    return (status.st_mtime_ns, status.st_size, status.st_ino)

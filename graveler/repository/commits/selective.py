@@ -1,0 +1,292 @@
+"""Commits that leave staged writes staged: of some of the staged paths, or of given changes.
+
+They are the only exception to the rule that a commit holds a listing of the whole branch. The live
+token is sealed, the newest sealed write of each chosen path is applied to the head, and the branch
+moves in one compare-and-set. The same step puts a token with a void for each of these paths after
+the sealed tokens. The voided writes no longer count, and hide no later head. They are removed
+afterwards, and unused tokens leave the record. Correctness does not depend on this removal.
+
+If the chosen writes are all writes of the leading tokens, and no other token has a chosen write,
+these tokens leave the record instead. A commit that names tokens holds exactly their writes, and
+concurrent committers rely on this.
+
+A staged write at the path of a given change hides the commit's value of the path. An older write
+must give way, and a newer one must not. So the live token is sealed first if it holds such writes.
+Later writes of other processes are under the new live token, above both.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from graveler.base.background import batches
+from graveler.base.globs import compiled, literal_start
+from graveler.committed.apply import apply, keeping
+from graveler.committed.claims import claims_of
+from graveler.committed.diff import diff
+from graveler.errors import (
+    BackendUnavailableError,
+    NoChangesError,
+    NotFoundError,
+    OutcomeUnknownError,
+    ThrottledError,
+)
+from graveler.model import BranchRecord, Commit
+from graveler.publishing.landing import (
+    CommitSpec,
+    Tip,
+    claims_after,
+    keep_head,
+    land,
+    look,
+    make_commit,
+)
+from graveler.publishing.tables import Watch, noted
+from graveler.reads.stores import Stores
+from graveler.reads.view import View, literal_in
+from graveler.refs.mover import move
+from graveler.repository.commits.sealing import commit_with
+from graveler.repository.writes import unfinished
+from graveler.repository.writes.borrowed import Row, borrowed_row, confirm
+from graveler.repository.writes.bundles import seal
+from graveler.repository.writes.staged import CHUNK
+from graveler.staging.area import Staged, laid_token
+from graveler.values import VOID, staged_changes
+
+Rows = Callable[[Sequence[str]], Iterable[tuple[bytes, bytes]]]
+"""Returns the staged writes of some paths under tokens, newest first: (key, staged write)."""
+
+
+class GivingWay:
+    """Sealed writes of some paths, which give way to a commit of these paths."""
+
+    def __init__(self, stores: Stores, name: str, rows: Rows) -> None:
+        self._stores = stores
+        self._name = name
+        self._rows = rows
+        self._sealed: tuple[str, ...] = ()
+        self._token = ""
+
+    def beneath_voids(self, record: BranchRecord, sealed: tuple[str, ...]) -> BranchRecord:
+        """Return a record with these sealed tokens, in which the writes no longer count.
+
+        If any of the writes exists, a token with voids follows the given tokens. The record counts
+        the voids, so that a committer that has read the writes before detects the change, even
+        after the writes are removed.
+        """
+        staging = self._stores.staging
+        if self._token and self._token not in record.sealed_tokens:
+            staging.drop(self._token)  # of a lost race
+        self._sealed, self._token = sealed, ""
+        for chunk in batches(self._rows(sealed[::-1]), CHUNK):
+            self._token = self._token or laid_token(self._stores.ids)
+            staging.set_many(self._token, [(key, VOID) for key, _ in chunk])
+        if not self._token:
+            return replace(record, sealed_tokens=sealed)
+        return replace(record, sealed_tokens=(*sealed, self._token), voided=record.voided + 1)
+
+    def clear(self) -> None:
+        """Remove the writes once the record has the voids. Then remove empty tokens and the voids.
+
+        The voids stay until the record no longer names them, because a reader may have read the
+        writes that they hide.
+        """
+        if not self._token:
+            return
+        with suppress(OutcomeUnknownError, BackendUnavailableError, NotFoundError, ThrottledError):
+            staging = self._stores.staging
+            for token in self._sealed:
+                # what a late writer puts under a sealed token is not acknowledged
+                for chunk in batches(self._rows([token]), CHUNK):
+                    staging.remove_many(token, [key for key, _ in chunk])
+            needless = {self._token, *filter(staging.is_empty, self._sealed)}
+
+            def gone(record: BranchRecord) -> bool:
+                return needless.isdisjoint(record.sealed_tokens)
+
+            def change(record: BranchRecord) -> BranchRecord:
+                kept = tuple(token for token in record.sealed_tokens if token not in needless)
+                return record if gone(record) else replace(record, sealed_tokens=kept)
+
+            move(self._stores.refs, self._name, change, landed=gone)
+            staging.drop(*needless)
+
+
+class Choice:
+    """The paths that a commit takes.
+
+    Args:
+        patterns: Patterns of paths. A pattern that ends with a slash matches all paths below it.
+        views: Returns trees. The text of a path or a folder that one of them has is no pattern.
+    """
+
+    def __init__(self, patterns: Sequence[str], views: Callable[[], Iterable[View]]) -> None:
+        self.patterns = tuple(patterns)
+        rules = [literal_in(views, each) for each in patterns]
+        self._rules = [(literal_start(rule).encode(), compiled(rule)) for rule in rules]
+
+    def covers(self, key: bytes) -> bool:
+        """Return whether the commit takes the path of a key."""
+        return any(
+            key.startswith(start) and rule.fullmatch(key.decode("utf-8", "backslashreplace"))
+            for start, rule in self._rules
+        )
+
+    def of(self, staged: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the staged writes that the commit takes."""
+        return (item for item in staged if self.covers(item[0]))
+
+
+def commit_paths(
+    stores: Stores,
+    name: str,
+    spec: CommitSpec,
+    choice: Choice,
+    *,
+    fence: str = "",
+    keep: str = "",
+) -> Commit:
+    """Commit the staged writes at some paths of the branch. The others stay staged.
+
+    Args:
+        fence: The fence of the run that owns the branch, or "" for a user's branch.
+        keep: Metarange id of a tree whose records replace staged ones of equal content, or "".
+
+    Returns:
+        The commit. If another committer landed the writes meanwhile, its commit.
+    """
+    unfinished.check(stores, name, fence, choice.covers)
+    staged = stores.staging.noted(name)
+    work = _Work(stores, name, spec, choice, fence, keep)
+    if not fence:
+        stores.refs.protection.check(name, "commit")
+    seal(stores, name, fence)
+    landed = land(stores, name, "commit", work.build, fence=fence, guard="" if fence else "commit")
+    stores.staging.drop(*work.whole)
+    work.older.clear()
+    if landed.commit is None:
+        look(stores, name, fence=fence)  # raises if a newer attempt discarded the writes
+        other = _taken(stores, landed.head, staged, choice)
+        if other is not None:
+            return other
+        shown = ", ".join(choice.patterns)
+        raise NoChangesError(
+            f"branch {name!r}: nothing is staged at {shown} that differs from the head"
+        )
+    return landed.commit
+
+
+def _taken(stores: Stores, head: Commit, staged: Sequence[Staged], choice: Choice) -> Commit | None:
+    """Return another committer's commit with the chosen ones of the staged writes, or None."""
+    tokens = {each.token for each in staged if each.acknowledged}
+    other = commit_with(stores, head, staged[0].head, tokens) if tokens else None
+    if other is not None:
+        before = stores.refs.commits.get(other.parents[0]).metarange
+        for key, *_ in diff(stores.ranges, before, other.metarange):
+            if choice.covers(key):
+                return other
+    return None
+
+
+class _Work:
+    """One commit of some paths, over all attempts.
+
+    Attributes:
+        whole: Tokens that leave the record with the commit, which holds exactly their writes.
+    """
+
+    def __init__(
+        self, stores: Stores, name: str, spec: CommitSpec, choice: Choice, fence: str, keep: str
+    ) -> None:
+        self._stores = stores
+        self._name = name
+        self._fence = fence
+        self._spec = spec
+        self._choice = choice
+        self._keep = keep
+        staging = stores.staging
+        self.older = GivingWay(stores, name, lambda tokens: choice.of(staging.scan(tokens)))
+        self.whole: tuple[str, ...] = ()
+
+    def build(self, tip: Tip) -> BranchRecord | None:
+        """Return the record with the chosen writes committed, or None if they equal the head."""
+        stores, sealed = self._stores, tip.record.sealed_tokens
+        borrowed: list[Row] = []
+        changes = staged_changes(
+            self._choice.of(stores.staging.scan(sealed[::-1])),
+            lambda key, write: borrowed.append(borrowed_row(key, write)),
+        )
+        if self._keep:
+            changes = keeping(stores.ranges, self._keep, changes)
+        tables = Watch()
+        listed = list(tables.of(changes))
+        applied = apply(stores.ranges, tip.head.metarange, listed, stores.splitting)
+        if borrowed:
+            confirm(stores, sealed, borrowed)
+        by, written = (self._name, self._fence, self._spec), [change[0] for change in listed]
+        claims = claims_after(stores, by, tip.head, applied.metarange, written)
+        changed = applied.changed or claims != claims_of(tip.head)
+        self.whole = self._leading(sealed) if changed else ()
+        rest = self.older.beneath_voids(tip.record, sealed[len(self.whole) :])
+        if not changed:
+            if rest != tip.record:
+                keep_head(stores, rest, tip.predicate)
+            return None
+        made = make_commit(
+            stores,
+            tree=applied.metarange,
+            parents=(tip.head,),
+            spec=noted(self._spec, tables.check(stores, tip.head, applied.metarange)),
+            tokens=self.whole,
+            claims=claims,
+        )
+        return replace(rest, commit_id=made.id)
+
+    def _leading(self, sealed: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the leading tokens that the commit takes completely, none if others have some.
+
+        A commit names tokens only if its tree has their writes as they are. The voids keep an older
+        write from coming back even without this rule: no schedule of the simulator needs it.
+        """
+        staging = self._stores.staging
+        for number, token in enumerate(sealed):
+            if not all(self._choice.covers(key) for key, _ in staging.scan([token])):
+                others = self._choice.of(staging.scan(sealed[number:][::-1]))
+                return sealed[:number] if next(others, None) is None else ()
+        return sealed
+
+
+def commit_changes(
+    stores: Stores, name: str, spec: CommitSpec, *, fence: str, writes: Mapping[bytes, bytes]
+) -> Commit:
+    """Commit `writes` (staged forms by key) on the current head of the branch."""
+    unfinished.check(stores, name, fence, lambda key: key not in writes)
+    if not fence:
+        stores.refs.protection.check(name, "write")
+    keys = sorted(writes)
+    older = GivingWay(stores, name, lambda tokens: stores.staging.get_many(tokens, keys).items())
+
+    def build(tip: Tip) -> BranchRecord | None:
+        tables = Watch()
+        changes = tables.of(staged_changes((key, writes[key]) for key in keys))
+        applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
+        record = older.beneath_voids(tip.record, tip.record.sealed_tokens)
+        claims = claims_after(stores, (name, fence, spec), tip.head, applied.metarange, keys)
+        if applied.changed or claims != claims_of(tip.head):
+            named = noted(spec, tables.check(stores, tip.head, applied.metarange))
+            made = make_commit(
+                stores, tree=applied.metarange, parents=(tip.head,), spec=named, claims=claims
+            )
+            return replace(record, commit_id=made.id)
+        if record != tip.record:
+            keep_head(stores, record, tip.predicate)
+        return None
+
+    seal(stores, name, fence, keys=keys)
+    guard = "" if fence else "commit"
+    landed = land(stores, name, "commit", build, fence=fence, guard=guard)
+    older.clear()
+    unfinished.settle(stores, name, fence, keys)
+    if landed.commit is None:
+        raise NoChangesError(f"branch {name!r}: the head has all of these changes")
+    return landed.commit

@@ -1,0 +1,1 @@
+"""Staged writes of a branch: single ones, bundles, copies, links, uploads."""

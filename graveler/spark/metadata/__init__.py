@@ -1,0 +1,1 @@
+"""Metadata as frames: the data source ``format("graveler")`` and its readers."""

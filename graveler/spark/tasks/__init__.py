@@ -1,0 +1,1 @@
+"""Work that tasks of Spark do: imports, commits, collection, checks, exports."""

@@ -1,0 +1,90 @@
+"""Limits of the size of the product. A change that needs more raises a limit by name, with a reason."""
+
+from pathlib import Path
+
+from tests.house import sizes
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sizes.product_files(ROOT)
+TEXTS = {str(file.relative_to(ROOT)): file.read_text("utf-8") for file in FILES}
+LINES_OF_A_FILE = 500
+FILES_OF_A_FOLDER = 16
+SUPPRESSIONS_OF_1000_LINES = 1.2  # ours: 60 in 52,000 lines of code
+
+# the most code lines of each room
+ROOMS = {
+    "graveler/__init__.py": 60,
+    "graveler/aws.py": 50,
+    "graveler/base": 1670,
+    "graveler/cli": 2950,
+    "graveler/committed": 3910,
+    "graveler/config.py": 340,
+    "graveler/demo": 710,
+    "graveler/errors.py": 160,
+    "graveler/frames": 1820,
+    "graveler/fs": 1100,
+    "graveler/fsck": 390,
+    "graveler/gates": 3110,
+    "graveler/gc": 1640,
+    "graveler/ingest": 1870,
+    "graveler/kv": 2720,
+    "graveler/lake": 1670,
+    "graveler/lakefs": 890,
+    "graveler/model.py": 170,
+    "graveler/objects": 1990,
+    "graveler/publishing": 810,
+    "graveler/reads": 2080,
+    "graveler/refs": 1810,
+    "graveler/repository": 5060,
+    "graveler/runs": 3340,
+    "graveler/server": 1540,
+    "graveler/simulation": 600,
+    "graveler/spark": 2090,
+    "graveler/sstable": 970,
+    "graveler/staging": 140,
+    "graveler/testing": 820,
+    "graveler/trust.py": 70,
+    "graveler/values.py": 310,
+    "integrations/dagster_graveler": 3310,
+    "integrations/graveler_airflow": 3740,
+    "integrations/graveler_common": 280,
+    "integrations/pyspark_graveler.py": 7,
+}
+
+
+def test_no_import_circles():
+    assert sizes.circles(ROOT, FILES) == []
+
+
+def test_imports_point_down():
+    assert sizes.arrows(ROOT, FILES) == []
+
+
+def test_a_small_module_of_one_importer_is_a_part_of_it():
+    assert sizes.small_modules(ROOT, FILES) == []
+
+
+def test_files_are_short():
+    lines = {name: len(text.splitlines()) for name, text in TEXTS.items()}
+    assert {name: count for name, count in lines.items() if count > LINES_OF_A_FILE} == {}
+
+
+def test_folders_are_small():
+    folders = {file.parent for file in FILES}
+    counts = {
+        str(folder.relative_to(ROOT)): sum(file.parent == folder for file in FILES)
+        for folder in folders
+    }
+    assert {name: count for name, count in counts.items() if count > FILES_OF_A_FOLDER} == {}
+
+
+def test_suppressions_are_few():
+    lines = sum(sizes.code_lines(text) for text in TEXTS.values())
+    count = sum(text.count("# noqa") for text in TEXTS.values())
+    assert 1000 * count / lines <= SUPPRESSIONS_OF_1000_LINES
+
+
+def test_no_room_grows():
+    found = sizes.rooms(ROOT, FILES)
+    assert sorted(found) == sorted(ROOMS)
+    assert {room: count for room, count in found.items() if count > ROOMS[room]} == {}
