@@ -189,6 +189,10 @@ def test_two_first_tasks_agree_on_the_id_of_their_deployment(results):
     assert results["set"] == 1
 
 
+def test_a_first_task_without_the_turn_waits_for_the_other_one(results):
+    assert results["the id without the turn"] == ["of the slow one", 1]
+
+
 def test_a_copied_database_has_the_id_of_the_original_or_its_own(results):
     (first, _) = results["the ids of two first"]
     assert results["the id of a copy"] == first

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import timedelta
 from itertools import count
 from threading import Event
@@ -319,6 +320,19 @@ with graveler.open(folder, create=True) as lake:
     ):
         results["the ids of two first"] = list(pool.map(first, range(2)))
     results["set"] = len(sets)
+
+    class Slow(Variables):  # another first task sets it, but its requests take long
+        reads = 0
+
+        def get(self, key, default=None):
+            self.reads += 1
+            return "of the slow one" if self.reads > 3 else default
+
+    with (
+        patch("graveler_airflow.operators.runs.Variable", Slow()),
+        patch.object(type(d.repo.stores.refs), "turn", lambda *_: nullcontext(False)),
+    ):
+        results["the id without the turn"] = deployment(d.repo), len(sets)
     copy = Variables(variables)  # of the database
     with patch("graveler_airflow.operators.runs.Variable", copy):
         results["the id of a copy"] = deployment(d.repo)
