@@ -25,7 +25,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .SUFFIXES:
 .PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
 .PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-lowest
-.PHONY: tools newcomer faults fuzz chaos-airflow chaos-dagster screenshots reference
+.PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -109,6 +109,9 @@ tools: ## install programs for tests from Debian's packages, as root on Debian
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
 	$(BIN)/python -m tests.simulate $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m tests.model)
+
+mutation: $(READY) ## faults drawn over the product, for tests: ARGS='SEED COUNT FOLDER --tests tests/runs'
+	$(BIN)/python -m tests.mutation $(ARGS)
 
 MINUTES ?= 10
 
