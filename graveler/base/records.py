@@ -215,7 +215,7 @@ def integer(least: int = 0) -> FieldType[int]:
     return checked(
         f"a whole number from {least} on",
         int,
-        fits=lambda value: least <= value <= _LARGEST,
+        fits=range(least, _LARGEST + 1).__contains__,
     )
 
 
@@ -274,7 +274,7 @@ def array(item: FieldType[T]) -> FieldType[tuple[T, ...]]:
 
     if dump is None:
         return FieldType(load)
-    return FieldType(load, lambda items: [dump(each) for each in items])
+    return FieldType(load, lambda items: list(map(dump, items)))
 
 
 def mapping(item: FieldType[T]) -> FieldType[Mapping[str, T]]:

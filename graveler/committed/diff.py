@@ -37,9 +37,11 @@ def differing(*sides: Side) -> list[list[RangeInfo]]:
     waiting = [[tree_of(side) for side in sides]]
     while waiting:
         trees = waiting.pop()
-        head, tail = shared_ends(*trees)
-        trees = [tree[head : len(tree) - tail] for tree in trees]
         longest = max(trees, key=len)
+        if len(longest) > _FEW:
+            head, tail = shared_ends(*trees)
+            trees = [tree[head : len(tree) - tail] for tree in trees]
+            longest = max(trees, key=len)
         if len(longest) > _FEW and all(trees):
             behind = longest.last_key(len(longest) // 2) + b"\0"
             cuts = [tree.at_or_after(behind) for tree in trees]

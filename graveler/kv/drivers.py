@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
@@ -43,14 +43,12 @@ class FileIdentity:
     """
 
     def __init__(self, store: Path, *files: Path) -> None:
-        self._files = files
         self._store = store
-        self._opened = self._now()
+        self._opened = [(file, was) for file in files if (was := _inode(file))]
 
     def is_same(self) -> bool:
         """Return whether the opened files are still in their places, if there were any."""
-        now = self._now()
-        return all(was in {None, here} for was, here in zip(self._opened, now, strict=True))
+        return all(_inode(file) == was for file, was in self._opened)
 
     def check(self) -> None:
         """Raise KVOutdatedError if the file is no longer in its place."""
@@ -60,9 +58,6 @@ class FileIdentity:
                 "not acknowledged. End this process, check what is there now, and start it again; then "
                 "repeat what was not acknowledged"
             )
-
-    def _now(self) -> list[tuple[int, int] | None]:
-        return list(map(_inode, self._files))
 
 
 def _inode(file: Path) -> tuple[int, int] | None:
@@ -87,13 +82,15 @@ class Driver(KVStore):
         return _stored(self._get(partition, key))
 
     def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
-        self._check_open()
         check_keys(keys)
         different = list(dict.fromkeys(keys))
         if len(different) == 1:  # a single key needs no transaction
             partition, key = different[0]
             return [_stored(self._get(partition, key))] * len(keys)
-        values = self._get_many(different) if different else {}
+        if not different:
+            self._check_open()
+            return []
+        values = self._get_many(different)
         return [_stored(values.get(key)) for key in keys]
 
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
@@ -218,6 +215,7 @@ def _stored(value: bytes | None) -> Stored | None:
     return None if value is None else Stored(value, value)
 
 
+@lru_cache(maxsize=1024)
 def check_partition(partition: str) -> None:
     """Refuse a partition name that a driver cannot store."""
     try:

@@ -213,7 +213,7 @@ class SQLiteKVStore(Driver):
         busy_seconds = self._patience_seconds / _ATTEMPTS
         if not self._writable:
             return ReadOnlyConnections(self._path, busy_seconds)
-        return WritingConnections(self._path, busy_seconds, self._check_same)
+        return WritingConnections(self._path, busy_seconds, check=self._check_same)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if not self._writable:
@@ -232,7 +232,8 @@ class SQLiteKVStore(Driver):
         self._identity.check()
 
     def _check_open(self) -> None:
-        self._run(lambda _: None)
+        if self._connections.closed:
+            raise self._connections.error()
 
     @staticmethod
     def _drop_some(connection: sqlite3.Connection, partition: str) -> bool:

@@ -42,14 +42,21 @@ class Connections(ABC):
 
     Args:
         check: Raises an error if a new connection must not be used.
+        look: Returns the state of the file for which a connection stays valid.
     """
 
     def __init__(
-        self, path: Path, busy_seconds: float, check: Callable[[], None] = lambda: None
+        self,
+        path: Path,
+        busy_seconds: float,
+        *,
+        check: Callable[[], None] | None = None,
+        look: Callable[[], _State] | None = None,
     ) -> None:
         self._path = path
         self._busy_seconds = busy_seconds
         self._check = check
+        self._look = look
         self._lock = Lock()
         self._all: list[sqlite3.Connection] = []
         self._idle: list[tuple[_State | None, sqlite3.Connection]] = []
@@ -76,11 +83,15 @@ class Connections(ABC):
             while self._idle:
                 self._discard(self._idle.pop()[1])
 
+    def error(self) -> StateError:
+        """Return the error of a call after `close`."""
+        return StateError(f"the store in {self._path} is closed: open it again")
+
     def _take(self) -> tuple[_State | None, sqlite3.Connection]:
         with self._lock:
             if self.closed:
-                raise StateError(f"the store in {self._path} is closed: open it again")
-            state = self._look()
+                raise self.error()
+            state = self._look() if self._look else None
             # the last returned connection still has pages in its cache
             while self._idle:
                 kept, connection = self._idle.pop()
@@ -105,15 +116,12 @@ class Connections(ABC):
         )
         try:
             connection.execute(setting)
-            self._check()
+            if self._check:
+                self._check()
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _look(self) -> _State | None:
-        """Return the state of the file for which a connection stays valid."""
-        return None
 
     @abstractmethod
     def _connect(self, state: _State | None) -> sqlite3.Connection:
@@ -131,7 +139,7 @@ class ReadOnlyConnections(Connections):
     """Connections that only read."""
 
     def __init__(self, path: Path, busy_seconds: float) -> None:
-        super().__init__(path, busy_seconds)
+        super().__init__(path, busy_seconds, look=self._state)
         self._log = path.with_name(f"{path.name}-wal")
         self._index = path.with_name(f"{path.name}-shm")
         self._copies: list[Path] = []
@@ -146,7 +154,7 @@ class ReadOnlyConnections(Connections):
                 for copy in copies:
                     shutil.rmtree(copy, ignore_errors=True)
 
-    def _look(self) -> _State:
+    def _state(self) -> _State:
         log = _stamps(self._log)
         if not log or not log[1]:
             return _State("alone", _stamps(self._path))

@@ -20,11 +20,11 @@ from operator import lt
 from typing import NamedTuple, Self
 
 from graveler.model import BLOCK_BYTES, KEY_BYTES
-from graveler.sstable.format import DamageError, read_varint, varint
+from graveler.sstable.format import DamageError, read_varint, read_varints, varints
 
 KEY_TRAILER_BYTES = 8
 """Behind each key of a record: type (1 byte), sequence number (7 bytes)."""
-_PAIR_BYTES = 100  # about the memory that Python needs for one more pair
+PAIR_BYTES = 100  # about the memory that Python needs for one more pair
 
 
 def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
@@ -41,7 +41,9 @@ def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
                 if one != other:
                     break
                 shared += 1
-        out += varint(shared) + varint(len(key) - shared) + varint(len(value))
+        rest, length = len(key) - shared, len(value)
+        small = shared | rest | length < 128
+        out += bytes((shared, rest, length)) if small else varints(shared, rest, length)
         out += key[shared:] + value
         previous = key
     return bytes(out) + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
@@ -71,32 +73,32 @@ def entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         key = b""
         at = start
         while at < stop:
-            shared, at = read_varint(block, at)
-            rest, at = read_varint(block, at)
-            length, at = read_varint(block, at)
-            key, at = join_key(block, at, key, shared, rest)
-            spent = spend(spent, key)
+            shared, rest, length = block[at : at + 3]
+            at += 3
+            if shared | rest | length > 127:
+                shared, rest, length, at = read_varints(block, at - 3)
+            key, at, spent = join_key(block, at, key, shared, rest, spent)
             yield key, block[at : at + length]
             at += length
         if at != stop:
             raise DamageError(f"an entry ends at byte {at}, past its restart at {stop}")
 
 
-def join_key(block: bytes, at: int, previous: bytes, shared: int, rest: int) -> tuple[bytes, int]:
-    """Return the key that shares `shared` bytes with `previous`, and the position behind it."""
+def join_key(
+    block: bytes, at: int, previous: bytes, shared: int, rest: int, spent: int
+) -> tuple[bytes, int, int]:
+    """Return the key that shares `shared` bytes with `previous`, and the position behind it.
+
+    The last number is `spent` plus the memory of the key: a small block can expand to many long keys.
+    """
     if shared > len(previous):
         raise DamageError(f"the key at byte {at} shares {shared} of {len(previous)} bytes")
     if shared + rest > KEY_BYTES + KEY_TRAILER_BYTES:
         raise DamageError(f"the key at byte {at} has {shared + rest} bytes: up to {KEY_BYTES}")
-    return previous[:shared] + block[at : at + rest], at + rest
-
-
-def spend(spent: int, key: bytes) -> int:
-    """Return `spent` plus the memory of `key`. A small block can expand to many long keys."""
-    spent += len(key) + _PAIR_BYTES
+    spent += shared + rest + PAIR_BYTES
     if spent > BLOCK_BYTES:
         raise DamageError(f"the keys take more than {BLOCK_BYTES} bytes")
-    return spent
+    return previous[:shared] + block[at : at + rest], at + rest, spent
 
 
 Batch = list[tuple[bytes, bytes]]
@@ -160,9 +162,7 @@ def _batches(  # noqa: C901, PLR0912, PLR0915 - calls would cost more than their
                 length = block[at + 2]
                 # nearly always: three numbers below 128, or a value length of two bytes
                 if shared | rest > 127:
-                    shared, at = read_varint(block, at)
-                    rest, at = read_varint(block, at)
-                    length, at = read_varint(block, at)
+                    shared, rest, length, at = read_varints(block, at)
                     if shared + rest > _MAX_KEY:
                         raise DamageError(f"a key of {shared + rest} bytes: up to {KEY_BYTES}")
                 elif length < 128:
@@ -183,7 +183,7 @@ def _batches(  # noqa: C901, PLR0912, PLR0915 - calls would cost more than their
                 else:
                     # the key shares bytes of the previous trailer, as b"a\x01" does after b"a"
                     previous = key + (block[trailer:value] or tail)
-                    whole, end = join_key(block, at, previous, shared, rest)
+                    whole, end, _ = join_key(block, at, previous, shared, rest, 0)
                     key, tail = whole[:-KEY_TRAILER_BYTES], whole[-KEY_TRAILER_BYTES:]
                     size = len(key)
                     is_first = after is None and value == 0

@@ -117,7 +117,6 @@ _VERSIONS = range(2, 7)
 _MAX_VARINT_BYTES = 10
 _MORE = 0x80
 _LOW = 0x7F
-_ONE_BYTE = tuple(bytes((value,)) for value in range(_MORE))
 
 
 class DamageError(Exception):
@@ -167,22 +166,29 @@ class Footer:
         return self.base ^ ((offset + (offset >> 32)) & _MASK_32)
 
 
-def varint(value: int) -> bytes:
-    """Return `value` in groups of 7 bits, lowest first, the top bit set on all but the last."""
-    if value < _MORE:
-        return _ONE_BYTE[value]
+def varints(*values: int) -> bytes:
+    """Return each value in groups of 7 bits, lowest first, the top bit set on all but the last."""
     out = bytearray()
-    while value >= _MORE:
-        out.append(value & _LOW | _MORE)
-        value >>= 7
-    out.append(value)
+    for value in values:
+        left = value
+        while left >= _MORE:
+            out.append(left & _LOW | _MORE)
+            left >>= 7
+        out.append(left)
     return bytes(out)
+
+
+def read_varints(raw: bytes, at: int) -> tuple[int, int, int, int]:
+    """Return the next three values, and the position behind them, or raise DamageError."""
+    if at + 2 < len(raw) and raw[at] | raw[at + 1] | raw[at + 2] < _MORE:  # nearly always
+        return raw[at], raw[at + 1], raw[at + 2], at + 3
+    first, at = read_varint(raw, at)
+    second, at = read_varint(raw, at)
+    return first, second, *read_varint(raw, at)
 
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:
     """Return (value, position behind it), or raise DamageError."""
-    if at < len(raw) and raw[at] < _MORE:  # nearly always
-        return raw[at], at + 1
     value = shift = 0
     for position in range(at, min(at + _MAX_VARINT_BYTES, len(raw))):
         byte = raw[position]
@@ -204,7 +210,7 @@ def encode_footer(footer: Footer) -> bytes:
     """Return the 53 bytes of a footer below version 6."""
     if footer.index is None:
         raise ValueError("a footer of version 6 cannot be written, only read")
-    handles = b"".join(map(varint, (*footer.metaindex, *footer.index)))
+    handles = varints(*footer.metaindex, *footer.index)
     return b"".join(
         (
             bytes((footer.kind,)),

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from graveler.sstable.block import KEY_TRAILER_BYTES, bounds, entries, join_key, spend
+from graveler.model import BLOCK_BYTES
+from graveler.sstable.block import KEY_TRAILER_BYTES, PAIR_BYTES, bounds, entries, join_key
 from graveler.sstable.format import (
     TRAILER_BYTES,
     DamageError,
@@ -128,11 +129,13 @@ def read_index(read_block: Callable[[Handle], bytes], root: Handle, form: IndexF
             parts = [handle for _, handle in _entries(read_block(root), form)]
             _check_apart(parts)
     index = Index([], [])
-    spent = 0
+    left = BLOCK_BYTES
     for part in parts:
         with located(f"index at {part.offset}"):
             for separator, handle in _entries(read_block(part), form):
-                spent = spend(spent, separator)
+                left -= len(separator) + PAIR_BYTES
+                if left < 0:
+                    raise DamageError(f"the keys take more than {BLOCK_BYTES} bytes")
                 if index.separators and separator <= index.separators[-1]:
                     raise DamageError(f"separator {separator!r} after {index.separators[-1]!r}")
                 index.separators.append(separator)
@@ -171,8 +174,7 @@ def _delta_entries(block: bytes) -> Iterator[tuple[bytes, Handle]]:
         while at < stop:
             shared, at = read_varint(block, at)
             rest, at = read_varint(block, at)
-            key, at = join_key(block, at, key, shared, rest)
-            spent = spend(spent, key)
+            key, at, spent = join_key(block, at, key, shared, rest, spent)
             if shared == 0:
                 handle, at = read_handle(block, at)
             else:

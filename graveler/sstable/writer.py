@@ -36,7 +36,15 @@ from graveler.errors import (
 )
 from graveler.sstable.block import encode_block
 from graveler.sstable.compression import NO_COMPRESSION
-from graveler.sstable.format import TRAILER_BYTES, XXH3, Footer, Handle, encode_footer, varint, xxh3
+from graveler.sstable.format import (
+    TRAILER_BYTES,
+    XXH3,
+    Footer,
+    Handle,
+    encode_footer,
+    varints,
+    xxh3,
+)
 from graveler.sstable.metadata import (
     HOST,
     ORIGINAL_FILE_NUMBER,
@@ -89,13 +97,13 @@ def _tail(blocks: BlockFile, identity: bytes, properties: Mapping[str, bytes]) -
         **properties,
         SESSION: _session(identity, index),
         HOST: b"",
-        ORIGINAL_FILE_NUMBER: varint(1),
+        ORIGINAL_FILE_NUMBER: varints(1),
     }
     pairs = sorted((name.encode("latin-1"), value) for name, value in merged.items())
     property_block = encode_block(pairs, _ONE_RUN)
     named = blocks.metaindex | {ROCKSDB_PROPERTIES: Handle(start, len(property_block))}
     metaindex = encode_block(
-        ((name, b"".join(map(varint, handle))) for name, handle in sorted(named.items())), 1
+        ((name, varints(*handle)) for name, handle in sorted(named.items())), 1
     )
     metaindex_handle = Handle(start + len(property_block) + TRAILER_BYTES, len(metaindex))
     end = metaindex_handle.offset + len(metaindex) + TRAILER_BYTES

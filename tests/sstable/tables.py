@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graveler.sstable import writer
 from graveler.sstable.block import encode_block
-from graveler.sstable.format import Footer, Handle, encode_footer, varint, xxh3
+from graveler.sstable.format import Footer, Handle, encode_footer, varints, xxh3
 from graveler.sstable.reader import BlockFile, TableReader
 from graveler.sstable.writer import TableWriter
 
@@ -156,7 +156,7 @@ def forged(
     out = bytearray()
     found = []
     for stored, compression in data_blocks:
-        found.append(varint(len(out)) + varint(len(stored)))
+        found.append(varints(len(out), len(stored)))
         out += sealed(stored, compression)
 
     def place(block: bytes) -> Handle:
@@ -168,13 +168,13 @@ def forged(
         index = encode_block(zip(separators, handles or found, strict=True), 1)
     index_handle = place(index)
     named = {
-        b"rocksdb.num.entries": varint(count),
+        b"rocksdb.num.entries": varints(count),
         b"rocksdb.index.key.is.user.key": b"\x01",
         b"rocksdb.comparator": b"leveldb.BytewiseComparator",
     } | (properties or {})
     named.pop(without, None)
     properties_handle = place(encode_block(sorted(named.items()), 16))
-    entries = {b"rocksdb.properties": b"".join(map(varint, properties_handle))}
+    entries = {b"rocksdb.properties": varints(*properties_handle)}
     metaindex_handle = place(encode_block(sorted((entries | (metaindex or {})).items()), 1))
     return bytes(out) + encode_footer(Footer(4, 5, metaindex_handle, index_handle, 0, len(out)))
 

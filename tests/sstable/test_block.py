@@ -12,7 +12,7 @@ from graveler.sstable.format import (
     decode_footer,
     encode_footer,
     read_varint,
-    varint,
+    varints,
 )
 
 pairs = st.dictionaries(
@@ -34,7 +34,7 @@ def test_shared_prefixes_are_left_out():
 
 @given(st.integers(0, 2**64 - 1))
 def test_a_number_comes_back_with_the_position_behind_it(value):
-    raw = varint(value)
+    raw = varints(value)
     assert read_varint(b"x" + raw + b"y", 1) == (value, 1 + len(raw))
 
 
@@ -43,7 +43,7 @@ def test_a_number_comes_back_with_the_position_behind_it(value):
     [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**32 - 1, "ffffffff0f")],
 )
 def test_numbers_are_written_low_bits_first(value, raw):
-    assert varint(value).hex() == raw
+    assert varints(value).hex() == raw
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x80", b"\xff" * 9, b"\xff" * 11])
@@ -77,7 +77,7 @@ def test_crc32c_is_the_one_of_its_published_example():
 
 def test_a_footer_of_version_6_needs_its_own_mark():
     def footer(mark: bytes) -> bytes:
-        raw = b"\x04" + mark + bytes(4 + 4) + varint(99).ljust(4 + 24, b"\0")
+        raw = b"\x04" + mark + bytes(4 + 4) + varints(99).ljust(4 + 24, b"\0")
         raw += (6).to_bytes(4, "little") + bytes.fromhex("f7cff485b741e288")
         checksum = CHECKSUMS[XXH3](raw[:-1], raw[-1])
         return raw[:5] + checksum.to_bytes(4, "little") + raw[9:]

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from graveler.errors import CorruptionError
-from graveler.sstable.format import FOOTER_BYTES, varint
+from graveler.sstable.format import FOOTER_BYTES, varints
 from graveler.sstable.reader import TableReader
 from tests.sstable.damage import mutations
 from tests.sstable.tables import rocksdb_written, some_records, written
@@ -69,5 +69,5 @@ def test_random_handles_in_the_footer_are_always_corruption():
             else random.randrange(len(data))
             for _ in range(4)
         ]
-        handles = b"".join(map(varint, numbers))[:40].ljust(40, b"\0")
+        handles = b"".join(map(varints, numbers))[:40].ljust(40, b"\0")
         assert not check(data[: start + 1] + handles + data[-12:])

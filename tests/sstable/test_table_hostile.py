@@ -10,7 +10,7 @@ import pytest
 from graveler.errors import CorruptionError
 from graveler.model import BLOCK_BYTES
 from graveler.sstable.block import encode_block
-from graveler.sstable.format import varint
+from graveler.sstable.format import varints
 from graveler.sstable.reader import TableReader
 from tests.sstable.tables import PUT, forged, records_block, sealed
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.usefixtures("_in_bounded_time")
 
 ONE = records_block([(b"a", b"1")])
 ENDLESS = b"\xff" * 12
-HUGE = varint(2**63)
+HUGE = varints(2**63)
 
 
 def entry(shared: int, rest: bytes, value: bytes = b"") -> bytes:
-    return varint(shared) + varint(len(rest)) + varint(len(value)) + rest + value
+    return varints(shared) + varints(len(rest)) + varints(len(value)) + rest + value
 
 
 def block(entries: bytes, *restarts: int) -> bytes:
@@ -141,9 +141,9 @@ def test_records_before_the_first_restart_are_not_left_out():
         encode_block([(b"zz", ENDLESS)], 1),
         encode_block([(b"zz", HUGE + b"\x01")], 1),
         encode_block([(b"zz", b"\0" + HUGE)], 1),
-        encode_block([(b"zz", varint(0) + varint(1000))], 1),
-        encode_block([(b"b", b"\0" + varint(len(ONE))), (b"a", b"\x50\x01")], 1),
-        encode_block([(b"a", b"\0" + varint(len(ONE))), (b"b", b"\0" + varint(len(ONE)))], 1),
+        encode_block([(b"zz", varints(0) + varints(1000))], 1),
+        encode_block([(b"b", b"\0" + varints(len(ONE))), (b"a", b"\x50\x01")], 1),
+        encode_block([(b"a", b"\0" + varints(len(ONE))), (b"b", b"\0" + varints(len(ONE)))], 1),
         encode_block([(b"a", b"\x05\x01"), (b"b", b"\0\x01")], 1),
     ],
 )
@@ -152,7 +152,7 @@ def test_an_index_that_leads_nowhere_is_refused(index):
 
 
 def entries_at(*places: tuple[bytes, int]) -> bytes:
-    return encode_block([(key, varint(offset) + b"\x15") for key, offset in places], 1)
+    return encode_block([(key, varints(offset) + b"\x15") for key, offset in places], 1)
 
 
 def test_an_index_whose_separators_do_not_ascend_is_refused():
@@ -180,7 +180,7 @@ def test_an_index_entry_that_runs_past_its_end_is_refused():
 
 def test_a_block_of_negative_size_is_refused():
     delta = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
-    index = block(b"\0\x01a\0\x15" + b"\x01\x01b" + varint(2 * 40 - 1), 0)
+    index = block(b"\0\x01a\0\x15" + b"\x01\x01b" + varints(2 * 40 - 1), 0)
     data = forged([(ONE, 0)], [], index=index, properties=delta, count=2)
     assert "-19 bytes at 26: " in refusal(data)
 
@@ -192,18 +192,18 @@ def test_an_index_of_internal_keys_without_trailers_is_refused():
 
 @pytest.mark.parametrize(
     "tail",
-    [varint(0) + varint(2 * 10**6 + 1), b"\0" + ENDLESS, b"\x01" * 30, b"\x01\x01b\x01" * 3],
+    [varints(0) + varints(2 * 10**6 + 1), b"\0" + ENDLESS, b"\x01" * 30, b"\x01\x01b\x01" * 3],
 )
 def test_a_delta_encoded_index_that_leads_nowhere_is_refused(tail):
     delta = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
-    first = b"\0\x01a" + b"\0" + varint(len(ONE))
+    first = b"\0\x01a" + b"\0" + varints(len(ONE))
     index = block(first + b"\x01\x01b" + tail, 0)
     assert "fsck" in refusal(forged([(ONE, 0)], [b"a"], index=index, properties=delta))
 
 
 def test_an_index_that_leads_to_itself_is_refused():
     two_levels = {b"rocksdb.block.based.table.index.type": b"\x02\0\0\0"}
-    own = encode_block([(b"a", varint(len(ONE) + 5) + varint(14))], 1)
+    own = encode_block([(b"a", varints(len(ONE) + 5) + varints(14))], 1)
     assert len(own) == 14
     data = forged([(ONE, 0)], [b"a"], index=own, properties=two_levels)
     assert "fsck" in refusal(data)
@@ -253,15 +253,15 @@ def test_a_property_of_ours_that_is_no_text_is_refused():
         (1, b"", "no number"),
         (1, b"\x05", "snappy"),
         (1, ENDLESS, "no number"),
-        (1, varint(BLOCK_BYTES + 1) + b"x", "up to"),
-        (1, varint(BLOCK_BYTES) + b"x", "snappy"),
-        (4, varint(2**40), "up to"),
-        (4, varint(100) + b"\xff", "type 4"),
-        (4, varint(100) + bytes(cramjam.lz4.compress_block(ONE, store_size=False)), "holds"),
-        (4, varint(5) + bytes(cramjam.lz4.compress_block(ONE, store_size=False)), "type 4"),
-        (7, varint(100) + b"\x28\xb5\x2f\xfd", "type 7"),
-        (7, varint(100) + bytes(cramjam.zstd.compress(ONE)), "holds"),
-        (7, varint(5) + bytes(cramjam.zstd.compress(ONE)), "type 7"),
+        (1, varints(BLOCK_BYTES + 1) + b"x", "up to"),
+        (1, varints(BLOCK_BYTES) + b"x", "snappy"),
+        (4, varints(2**40), "up to"),
+        (4, varints(100) + b"\xff", "type 4"),
+        (4, varints(100) + bytes(cramjam.lz4.compress_block(ONE, store_size=False)), "holds"),
+        (4, varints(5) + bytes(cramjam.lz4.compress_block(ONE, store_size=False)), "type 4"),
+        (7, varints(100) + b"\x28\xb5\x2f\xfd", "type 7"),
+        (7, varints(100) + bytes(cramjam.zstd.compress(ONE)), "holds"),
+        (7, varints(5) + bytes(cramjam.zstd.compress(ONE)), "type 7"),
         (2, ONE, "type 2 is not supported"),
         (99, ONE, "type 99 is not supported"),
         (255, ONE, "type 255 is not supported"),
@@ -283,13 +283,13 @@ def peak(action: Callable[[], object]) -> int:
 
 def test_a_bomb_is_cut_off_at_the_size_it_declares():
     frames = bytes(cramjam.zstd.compress(bytes(BLOCK_BYTES))) * 16
-    data = forged([(varint(BLOCK_BYTES) + frames, 7)], [b"a"])
+    data = forged([(varints(BLOCK_BYTES) + frames, 7)], [b"a"])
     assert len(data) < 100_000
     assert peak(lambda: refusal(data)) < 2.1 * BLOCK_BYTES
 
 
 def test_many_blocks_that_declare_much_take_the_memory_of_one():
-    small = varint(BLOCK_BYTES) + bytes(cramjam.zstd.compress(ONE))
+    small = varints(BLOCK_BYTES) + bytes(cramjam.zstd.compress(ONE))
     data = forged([(small, 7)] * 100, [b"%03d" % i for i in range(100)])
     assert peak(lambda: refusal(data)) < 2.1 * BLOCK_BYTES
 
@@ -305,7 +305,7 @@ def test_a_block_of_very_many_records_is_not_held_at_once():
 
 def test_an_index_that_expands_to_very_much_is_refused():
     stem = entry(0, b"k" * 4000, b"\0\x01")
-    more = b"".join(entry(4000, b"%06d" % i, varint(i * 6) + b"\x01") for i in range(50_000))
+    more = b"".join(entry(4000, b"%06d" % i, varints(i * 6) + b"\x01") for i in range(50_000))
     index = block(stem + more, 0)
     data = forged([(ONE, 0)], [b"a"], index=index)
     assert len(data) < 1_000_000
@@ -322,7 +322,7 @@ def test_the_parts_of_an_index_together_are_limited():
 
     parts = [part(b"a"), part(b"b")]
     second = len(parts[0][0]) + 5
-    root = [(b"a", b"\0" + varint(second - 5)), (b"b", varint(second) + varint(second - 5))]
+    root = [(b"a", b"\0" + varints(second - 5)), (b"b", varints(second) + varints(second - 5))]
     two_levels = {b"rocksdb.block.based.table.index.type": b"\x02\0\0\0"}
     data = forged(parts, [], index=encode_block(root, 1), properties=two_levels)
     assert "keys take more than" in refusal(data)
