@@ -106,9 +106,13 @@ tools: ## install programs for tests from Debian's packages, as root on Debian
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(PROGRAMS) >/dev/null || \
 	  echo "apt-get could not install $(PROGRAMS): the tests that start them are skipped" >&2; }
 
-simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols
-	$(BIN)/python -m tests.simulate $(ARGS)
-	$(if $(ARGS),,$(BIN)/python -m tests.model)
+# SECONDS=300 runs the mutants and as much of the rest as fits. Everything takes some three hours.
+SECONDS ?=
+WITHIN = $(if $(SECONDS),within $$(($(SECONDS) * $(1) / 100)))
+
+simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols; SECONDS=300: a part
+	$(BIN)/python -m tests.simulate $(or $(ARGS),$(call WITHIN,80))
+	$(if $(ARGS),,$(BIN)/python -m tests.model $(call WITHIN,20))
 
 mutation: $(READY) ## faults drawn over the product, for tests: ARGS='SEED COUNT FOLDER --tests tests/runs'
 	$(BIN)/python -m tests.mutation $(ARGS)

@@ -2,7 +2,8 @@
 
 ::
 
-    python -m tests.model                             # everything
+    python -m tests.model                             # everything, about an hour
+    python -m tests.model within SECONDS              # as many histories as fit
     python -m tests.model FIRST COUNT [--every-gc] [--processes]
     python -m tests.model mutants [WORD …]
 """
@@ -22,6 +23,9 @@ def main(arguments: list[str]) -> int:
     report = Report()
     if words[:1] == ["mutants"]:
         return hunt(words[1:])
+    if words[:1] == ["within"]:
+        report.histories(0, 5_000, seconds=float(words[1]))
+        return report.wrong
     if words:
         first, count = map(int, words)
         report.histories(first, count, **flags)

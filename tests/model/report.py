@@ -20,13 +20,15 @@ _LEAST = 0.6
 
 
 def checked(
-    first: int, count: int, *, every_gc: bool, processes: bool
+    first: int, count: int, *, every_gc: bool, processes: bool, deadline: float
 ) -> list[tuple[int, Checked]]:
-    """Check seeds; a violation names the shrunk history."""
+    """Check seeds until the deadline by `perf_counter`; a violation names the shrunk history."""
     logging.disable(logging.CRITICAL)
     subject = Processes if processes else Product
     results = []
     for seed in range(first, first + count):
+        if perf_counter() >= deadline:
+            break
         result, operations = check_seed(seed, every_gc=every_gc, subject=subject)
         if result.violation:
             fails = partial(check, every_gc=every_gc, subject=subject)
@@ -47,15 +49,24 @@ class Report:
         self.wrong = 0
 
     def histories(
-        self, first: int, count: int, *, every_gc: bool = False, processes: bool = False
+        self,
+        first: int,
+        count: int,
+        *,
+        every_gc: bool = False,
+        processes: bool = False,
+        seconds: float = float("inf"),
     ) -> None:
-        """Check histories of these seeds."""
+        """Check histories of these seeds, as many as fit in `seconds`."""
         began = perf_counter()
         attempts: Counter[str] = Counter()
         successes: Counter[str] = Counter()
         seconds = 0.0
-        work = partial(checked, every_gc=every_gc, processes=processes)
-        for _, result in self._all(work, first, count):
+        work = partial(checked, every_gc=every_gc, processes=processes, deadline=began + seconds)
+        results = self._all(work, first, count)
+        count = 0
+        for _, result in results:
+            count += 1
             attempts += result.attempts
             successes += result.successes
             seconds += result.seconds

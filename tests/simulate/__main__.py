@@ -2,7 +2,8 @@
 
 ::
 
-    python -m tests.simulate                            # everything
+    python -m tests.simulate                            # everything, about 90 minutes
+    python -m tests.simulate within SECONDS             # mutants, and a part of the rest
     python -m tests.simulate SCENARIO …                 # only these, to the end; SCENARIO+2
     python -m tests.simulate random FIRST COUNT
     python -m tests.simulate lakes FIRST COUNT
@@ -78,6 +79,8 @@ def main(arguments: list[str]) -> int:
     report = Report()
     if what == "random":
         report.seeds(*map(int, arguments[1:]))
+    elif what == "within":
+        report.within(float(arguments[1]))
     elif what == "lakes":
         report.lakes(*map(int, arguments[1:]))
     elif what == "mutants":

@@ -1,17 +1,13 @@
-"""The first schedules of every small scenario; `make simulate` runs all of them."""
+"""A first schedule of every small scenario; `make simulate` runs all of them."""
 
 import pytest
 
 from tests.simulate.judging import judge
-from tests.simulate.scenarios.catalogue import SMALL, every_scenario, find
+from tests.simulate.scenarios.catalogue import SMALL, find
 from tests.simulate.scenarios.conditions import simulating
 from tests.simulate.scenarios.two_lakes import play
-from tests.simulate.schedules.explore import explore, wander
+from tests.simulate.schedules.explore import explore
 from tests.simulate.schedules.random_runs import check_seed
-
-_SCHEDULES = 5
-_WALKS = 2
-_SEEDS = 10
 
 
 @pytest.fixture(autouse=True)
@@ -20,24 +16,16 @@ def _simulated():
         yield
 
 
-@pytest.mark.parametrize("name", [scenario.name for scenario in every_scenario()])
-def test_every_schedule_keeps_every_promise(name):
-    found = explore(find(name), judge, most=_SCHEDULES)
+@pytest.mark.parametrize("name", [scenario.name for scenario in SMALL])
+def test_a_schedule_keeps_every_promise(name):
+    found = explore(find(name), judge, most=1)
     assert found.violation == "", f"python -m tests.simulate replay {name} '{found.schedule}'"
-    assert found.complete or found.schedules == _SCHEDULES
+    assert found.schedules == 1
 
 
-@pytest.mark.parametrize("name", [scenario.name for scenario in every_scenario()])
-def test_schedules_by_chance_keep_every_promise(name):
-    found = wander(find(name), judge, _WALKS)
-    assert found.violation == "", f"python -m tests.simulate replay {name} '{found.schedule}'"
-    assert found.schedules == _WALKS
-
-
-@pytest.mark.parametrize("first", range(0, 20, _SEEDS))
-def test_larger_worlds_keep_every_promise(first):
-    for seed in range(first, first + _SEEDS):
-        assert check_seed(seed).violation == "", f"python -m tests.simulate replay random {seed}"
+@pytest.mark.parametrize("seed", range(3))
+def test_larger_worlds_keep_every_promise(seed):
+    assert check_seed(seed).violation == "", f"python -m tests.simulate replay random {seed}"
 
 
 def test_there_is_a_process_of_every_kind():
@@ -61,6 +49,6 @@ def test_a_scenario_that_is_none_is_refused():
         find("nothing")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(3))
 def test_two_lakes_show_what_plain_dicts_show(seed):
     assert play(seed, 100) == ""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import repeat
 from time import perf_counter
 
 from tests.simulate.judging import judge
@@ -23,29 +24,43 @@ WALKS = 1_500
 SEEDS = 2_000
 HISTORIES = 500
 _BLOCK = 100
+_WALKS_WITHIN = 20
+_PART_OF_SCENARIOS = 0.55
+_PART_OF_SEEDS = 0.85
+_ALWAYS = float("inf")
 
 
-def explored(name: str, seconds: float | None) -> Outcome:
+def explored(name: str, seconds: float | None, walks: int) -> Outcome:
     """Explore one scenario, and run random schedules if the exploration is incomplete."""
     with simulating():
         outcome = explore(find(name), judge, seconds=seconds)
         if not outcome.complete and not outcome.violation:
-            walked = wander(find(name), judge, WALKS)
+            walked = wander(find(name), judge, walks)
             outcome.walks = walked.schedules
             outcome.violation, outcome.schedule = walked.violation, walked.schedule
             outcome.seconds += walked.seconds
         return outcome
 
 
-def checked(first: int, count: int) -> dict[int, Checked]:
-    """Check seeds."""
+def checked(first: int, count: int, deadline: float) -> dict[int, Checked]:
+    """Check seeds, until the deadline by `perf_counter`, which all processes share."""
+    found = {}
     with simulating():
-        return {seed: check_seed(seed) for seed in range(first, first + count)}
+        for seed in range(first, first + count):
+            if perf_counter() >= deadline:
+                break
+            found[seed] = check_seed(seed)
+    return found
 
 
-def hunted(number: int) -> Kill:
+def played(seed: int, deadline: float) -> str | None:
+    """Return what is wrong with a history of two lakes; None after the deadline."""
+    return play(seed) if perf_counter() < deadline else None
+
+
+def hunted(number: int, *, further: bool) -> Kill:
     """Hunt one mutant."""
-    return hunt(MUTANTS[number])
+    return hunt(MUTANTS[number], further=further)
 
 
 class Report:
@@ -57,12 +72,28 @@ class Report:
         self._began = perf_counter()
         self._pool = ProcessPoolExecutor(os.cpu_count())
 
-    def scenarios(self, names: Sequence[str] = ()) -> None:
-        """Explore the scenarios of these names to the end, or all scenarios within the limits."""
+    def within(self, seconds: float) -> None:
+        """Run a part of everything: the mutants, and as much of the rest as fits in `seconds`."""
+        self.mutants(deep=False)
+        took = perf_counter() - self._began
+        each = max(seconds * _PART_OF_SCENARIOS - took, 1) * (os.cpu_count() or 1)
+        self.scenarios(seconds=each / sum(1 for _ in every_scenario()), walks=_WALKS_WITHIN)
+        self.seeds(deadline=self._began + seconds * _PART_OF_SEEDS)
+        self.lakes(deadline=self._began + seconds)
+
+    def scenarios(
+        self, names: Sequence[str] = (), *, seconds: float | None = None, walks: int = WALKS
+    ) -> None:
+        """Explore the scenarios of these names to the end, or all scenarios within limits.
+
+        Args:
+            seconds: The limit of each scenario; None: by its kind.
+        """
         chosen = [s for s in every_scenario() if not names or s.name.partition("+")[0] in names]
         chosen += [find(name) for name in names if name not in {s.name for s in every_scenario()}]
         found = [
-            (s, self._pool.submit(explored, s.name, None if names else _bound(s))) for s in chosen
+            (s, self._pool.submit(explored, s.name, None if names else seconds or _bound(s), walks))
+            for s in chosen
         ]
         print(_row("scenario", "processes", "schedules", "judged", "states", "steps", "", "s"))
         complete = 0
@@ -77,14 +108,15 @@ class Report:
             f"seconds and at random; {self.schedules} schedules"
         )
 
-    def seeds(self, first: int = 0, count: int = SEEDS) -> None:
+    def seeds(self, first: int = 0, count: int = SEEDS, deadline: float = _ALWAYS) -> None:
         """Check seeds of larger worlds."""
         blocks = [
-            self._pool.submit(checked, start, min(_BLOCK, first + count - start))
+            self._pool.submit(checked, start, min(_BLOCK, first + count - start), deadline)
             for start in range(first, first + count, _BLOCK)
         ]
-        steps = operations = faults = 0
+        count = steps = operations = faults = 0
         for seed, result in _joined(blocks):
+            count += 1
             steps += result.steps
             operations += result.operations
             faults += result.faults
@@ -95,19 +127,30 @@ class Report:
             f"{faults} faults"
         )
 
-    def lakes(self, first: int = 0, count: int = HISTORIES) -> None:
+    def lakes(self, first: int = 0, count: int = HISTORIES, deadline: float = _ALWAYS) -> None:
         """Run histories of two lakes."""
-        for violation in self._pool.map(play, range(first, first + count)):
+        seeds, count = range(first, first + count), 0
+        for violation in self._pool.map(played, seeds, repeat(deadline)):
+            count += violation is not None
             if violation:
                 self.wrong += 1
                 print(f"  WRONG two lakes, {violation}", flush=True)
         print(f"{count} histories of {OPERATIONS} operations on two lakes with caches of their own")
 
-    def mutants(self, names: Sequence[str] = ()) -> None:
-        """Hunt the mutants whose names contain one of these words, or all mutants."""
-        chosen = [n for n, m in enumerate(MUTANTS) if not names or any(w in m.name for w in names)]
+    def mutants(self, names: Sequence[str] = (), *, deep: bool = True) -> None:
+        """Hunt the mutants whose names contain one of these words, or all mutants.
+
+        Args:
+            deep: Whether to hunt the mutants that take minutes, and a mutant in all scenarios.
+        """
+        chosen = [
+            number
+            for number, mutant in enumerate(MUTANTS)
+            if (deep or not mutant.deep)
+            and (not names or any(word in mutant.name for word in names))
+        ]
         killed = 0
-        for future in [self._pool.submit(hunted, number) for number in chosen]:
+        for future in [self._pool.submit(hunted, number, further=deep) for number in chosen]:
             kill = future.result()
             killed += bool(kill.scenario)
             where = f"{kill.scenario} after {kill.schedules}" if kill.scenario else "SURVIVED"
