@@ -392,11 +392,7 @@ def decode_range_info(key: bytes, raw: bytes) -> RangeInfo:
 
 
 class Replacement(NamedTuple):
-    """A staged write that is committed even if the head has equal content.
-
-    Attributes:
-        record_id: The record id of key and value record.
-    """
+    """A staged write that is committed even if the head has equal content."""
 
     key: bytes
     record_id: bytes

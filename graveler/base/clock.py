@@ -40,7 +40,6 @@ class StoreClock(Clock):
     """The machine's clock, or the object store's while the two differ by more than five minutes.
 
     Args:
-        clock: The machine's clock.
         local: Whether the store is a folder, which has the clock of the machine.
     """
 
@@ -67,7 +66,6 @@ class StoreClock(Clock):
 
         Args:
             written: The time of an object that was just put, by the store's clock.
-            since: The machine's time before that put.
         """
         now = self._clock.now()
         right = self._local or since - _WRONG <= written <= now + _WRONG

@@ -115,7 +115,6 @@ def check_prefix(what: str, prefix: str) -> None:
     """Refuse a prefix with which no path can begin, such as ``/folder/``.
 
     Args:
-        what: The owner of the prefix in the message.
         prefix: The beginning of paths, or "" for all.
     """
     if not isinstance(prefix, str):
@@ -159,11 +158,7 @@ def read_hour(text: str) -> datetime | None:
 
 
 def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
-    """Refuse metadata that is not text. A number would be read back as another type.
-
-    Args:
-        what: The owner of the pairs in the message.
-    """
+    """Refuse metadata that is not text. A number would be read back as another type."""
     for name, value in pairs.items():
         if not (isinstance(name, str) and isinstance(value, str)):  # type: ignore[redundant-expr]  # callers without types
             raise InvalidInputError(
@@ -177,7 +172,6 @@ def check_caller_pairs(what: str, pairs: Mapping[str, str] | None, *ours: str) -
     Names such as ``graveler.run`` and ``graveler.published`` record the kind of a commit.
 
     Args:
-        what: The owner of the pairs in the message.
         *ours: Further prefixes of names that are reserved in this call.
     """
     checked = read_pairs(pairs, "metadata")

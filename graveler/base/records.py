@@ -68,7 +68,6 @@ def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
 
     Args:
         raw: The bytes.
-        what: The name of the value in errors.
         stamped: Whether records of this kind always state their format. A record without a format
             is then of the first one.
     """
@@ -85,7 +84,6 @@ def decode_plain(raw: bytes, what: str) -> Any:
 
     Args:
         raw: The bytes.
-        what: The name of the value in errors.
     """
     try:
         return _from_json(raw.decode("utf-8", "surrogatepass"))
@@ -148,7 +146,6 @@ class FieldType(Generic[T]):
     """How a value is stored, and which stored values are accepted.
 
     Attributes:
-        load: Returns the value of a stored one, or raises `Unfit`.
         dump: Returns the value for JSON. None: JSON has the value itself.
     """
 
@@ -300,7 +297,6 @@ def row(
     """Return the type of arrays with one item of each type.
 
     Args:
-        make: Returns the value for its items: by default a tuple.
         split: Returns the items of a value. None: the value is a tuple.
     """
     loads, dumps = [column.load for column in columns], [column.dump for column in columns]
@@ -382,7 +378,6 @@ class Schema(FieldType[T]):
     """How a dataclass is stored: as an object, whose fields have the types of their annotations.
 
     Args:
-        what: The name of the record in errors.
         keys: The names in the record of the fields that have another name there.
         types: The types of the fields whose annotation does not say it.
         apart: Fields that are not in the record.

@@ -32,7 +32,6 @@ class Metric(NamedTuple):
     """A metric, as listed in the guide.
 
     Attributes:
-        attributes: The names of the attributes of its points.
         bounds: Upper bounds of the buckets of a histogram.
     """
 
@@ -225,7 +224,6 @@ class Calls:
 
     Attributes:
         moved: The counter of the bytes.
-        driver: The attribute that names the driver, with its value.
     """
 
     calls: str

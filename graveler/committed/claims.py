@@ -184,12 +184,7 @@ class Claims:
             self._set_place(path, other, place)
 
     def write(self, writer: str, path: bytes, was: bytes | None, now: bytes | None) -> Claim | None:
-        """Let a writer write, and return its claim; None if nothing is left of it.
-
-        Args:
-            was: The value record at the path before.
-            now: The value record afterwards.
-        """
+        """Let a writer write, and return its claim; None if nothing is left of it."""
         stack = Stack(self, path, was)
         stack.withdraw([writer])
         if now is None is stack.value and not stack.writers():
@@ -245,11 +240,7 @@ class Claims:
 
 
 class Stack:
-    """The claims of a path, each on what stood before it, and the value record on the last one.
-
-    Args:
-        claims: The claims of all paths. They change with the stack.
-    """
+    """The claims of a path, each on what stood before it, and the value record on the last one."""
 
     def __init__(self, claims: Claims, path: bytes, value: bytes | None) -> None:
         self.value = value
@@ -310,7 +301,6 @@ class Stack:
 
         Args:
             claim: What it wrote. What stands there already becomes what stood before.
-            above: The value record that came upon it.
         """
         before = self.before(over)
         if claim.equals(before):

@@ -153,7 +153,6 @@ def diff_ranges(
     Args:
         left: Ranges in key order.
         right: Ranges in key order.
-        start: The first key.
         stop: The key before which the comparison ends, or None.
         same: Returns whether two value records are equal. `eq` compares every byte.
     """
@@ -180,7 +179,6 @@ class _Cursor:
 
     Attributes:
         table: The current range, or None at the end.
-        end: The row at which the cursor leaves the range.
     """
 
     def __init__(self, store: RangeStore, infos: Side, start: bytes, stop: bytes | None) -> None:

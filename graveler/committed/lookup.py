@@ -29,7 +29,6 @@ class Rows(Sequence[bytes | None]):
     Pickled rows are a list of bytes.
 
     Args:
-        tables: The tables in which keys were looked up.
         table_of: For each key, the position of its table in `tables`, an array of numpy.
         bounds: Start and end of each row in the file of its table, an array of two columns. Both
             are 0 if there is no such row.
@@ -79,7 +78,6 @@ def slots_of(hashes: Any, homes: Any, shifts: Any) -> tuple[Any, Any]:
     """Return the first slot and the tag of each of many keys, for `FlatTable.find_many`.
 
     Args:
-        hashes: The hashes of the keys, an array of numpy.
         homes: The `homes` of the table of each key, an array of numpy, or one number for all.
         shifts: The `shift` of the table of each key, in the same way.
     """

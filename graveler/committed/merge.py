@@ -124,7 +124,6 @@ def merge(
     """Merge tree `source` into `dest`. Nothing is written if there is a conflict.
 
     Args:
-        base: The metarange id of the single base, or all best bases.
         strategy: ``source-wins`` or ``dest-wins``: the side that wins a conflict, including its
             deletions. None leaves conflicts.
         resolve: Called first for each conflict. It must return the same result for the same
@@ -187,8 +186,6 @@ class _Sides:
 
     Attributes:
         result: The merged tree if it is known without looking at ranges.
-        torn: The units that are decided as a whole.
-        logs: The logs that the walk has met.
     """
 
     def __init__(
@@ -341,11 +338,7 @@ class _Sides:
 
 
 class _Candidate(NamedTuple):
-    """A key that the source changed.
-
-    Attributes:
-        records: The value of each tree of the bases.
-    """
+    """A key that the source changed."""
 
     key: bytes
     base: _Value

@@ -67,11 +67,7 @@ _EMPTY = tree_of(())
 
 
 def read(store: RangeStore, metarange: str) -> Tree:
-    """Return the ranges of a tree in key order.
-
-    Raises:
-        CorruptionError: The metarange is damaged or missing.
-    """
+    """Return the ranges of a tree in key order."""
     if metarange == EMPTY_METARANGE:
         return _EMPTY
     store.stats.metaranges_read += 1

@@ -26,8 +26,6 @@ class Packed:
 
     Attributes:
         metarange: Id of the packed tree, or of the old tree if nothing is badly cut.
-        before: Number of ranges that were replaced.
-        after: Number of ranges that replace them.
         bytes_read: Logical bytes of the ranges that were read.
         left: Number of ranges that are still badly cut, because the limit was reached.
     """

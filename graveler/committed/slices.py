@@ -39,7 +39,6 @@ class Cut:
     Attributes:
         first: The first key that may change.
         last: The last key that may change.
-        breaks: The break keys between the slices, ascending.
     """
 
     base: str
@@ -65,7 +64,6 @@ class Cut:
             span: The first and the last key that may change.
             candidates: Break keys that the new tree has, ascending: keys that are hard breaks
                 by `Cutter.hard` without a next key.
-            every: The number of candidates in a slice.
             weights: The weight of each candidate in this number. None: each counts as one.
         """
         tree = metarange.read(store, base)
@@ -113,8 +111,6 @@ class Load:
     Candidates are keys of changes that are not deletions, and last keys of ranges that keep them.
 
     Attributes:
-        first: The first key that changes.
-        last: The last key that changes.
         size: Logical bytes of the changes, and of the ranges between whose ends a change falls.
         weights: For each break key, the bytes since the previous one.
     """
@@ -262,7 +258,6 @@ def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
     """Publish the tree of all slices. Return the result of `apply`.
 
     Args:
-        store: Where the tree and the ranges are.
         parts: The result of each slice, in order.
     """
     tree = metarange.read(store, cut.base)

@@ -181,7 +181,6 @@ def initial(settings: Mapping[str, str | int], name: str) -> Splitting:
     """Return the policy of a new repository.
 
     Args:
-        settings: The policy and parameters that differ from `DEFAULT`.
         name: A name that is unique to the repository. Its number is made from it.
     """
     number = int.from_bytes(sha256(name.encode()).digest()[:8]) & _LARGEST
@@ -241,7 +240,6 @@ class Cutter:
         """Return whether a range ends after `key`.
 
         Args:
-            key: The last key of the range so far.
             next_key: The key that follows in the tree, or None if there is none.
             size: Logical bytes of the range so far, including the record of `key`.
         """
@@ -262,10 +260,8 @@ class Cutter:
         """Apply the rule to records.
 
         Args:
-            last: The last key of the current range.
             size: Logical bytes of the current range, or 0 without one.
             keys: The keys of the following records, in order.
-            lengths: The length of each key, followed by that of its value.
 
         Returns:
             For each range that ends, the position of the next record and the size of the range.

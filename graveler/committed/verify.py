@@ -32,9 +32,6 @@ def verify_range(
 ) -> Generator[Problem, None, TableReader | None]:
     """Yield the problems of a stored range.
 
-    Args:
-        info: Its record in a metarange, for comparison.
-
     Returns:
         The range, or None if it cannot be read.
     """

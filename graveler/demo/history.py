@@ -13,7 +13,6 @@ class Lane:
     """The commits of one run, next to main.
 
     Attributes:
-        commits: Its commits, oldest first.
         first: The place in main after the commit that the run started from.
         last: The place of the commit that merges it; after the end of main while there is none.
     """
@@ -37,8 +36,6 @@ class History:
     """The history of a branch.
 
     Attributes:
-        main: Its commits by first parents, oldest first.
-        lanes: The runs that were published to it, by their first commit.
         ranges: Every range of any of its commits.
         sizes: For each commit of main, the bytes of its new ranges and of all its ranges.
     """

@@ -27,8 +27,6 @@ class Track(NamedTuple):
     """A run above main, from its fork to its merge.
 
     Attributes:
-        gap: The columns of main that are free before it.
-        span: The columns that it takes.
         text: Why a gate stopped it, or "".
     """
 
@@ -40,11 +38,7 @@ class Track(NamedTuple):
 
 
 def write_report(repository: Repository, result: DemoResult, file: Path) -> Path:
-    """Write the report of a demo to `file` and return the file.
-
-    Args:
-        file: Path of the report; an existing file is replaced.
-    """
+    """Write the report of a demo to `file` and return the file."""
     file.write_text(render_report(repository, result), encoding="utf-8")
     return file
 
@@ -195,11 +189,7 @@ def _end(run: HourResult, result: DemoResult) -> str:
 
 
 def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
-    """Print the runs, the stopped hours with the reasons, and the next commands.
-
-    Args:
-        shown_as: The demo's folder as the caller wrote it.
-    """
+    """Print the runs, the stopped hours with the reasons, and the next commands."""
     console = Console(highlight=False, soft_wrap=True)
     lake = quote(str(Path(shown_as) / result.lake.name))
     console.print(_table(result.runs))

@@ -36,9 +36,7 @@ class HourResult:
     Attributes:
         hour: The hour, UTC.
         state: ``PUBLISHED``, or ``PARKED`` if a gate refused.
-        attempt: Number of the attempt.
         commit: Head of main afterwards.
-        rows: Number of flights published.
         ranges_written: Range files that the attempt added to main.
         damaged: Whether the hour arrived damaged.
     """
@@ -70,8 +68,6 @@ class DemoResult:
     Attributes:
         lake: Location of the lake, for ``graveler.open``.
         runs: The attempts in order.
-        flights: Number of flights in main at the end.
-        expected: Number of flights of the source in these hours.
         spark_seconds: The part of it until Spark had started.
     """
 

@@ -43,7 +43,6 @@ class Problem:
     Attributes:
         id: The name of a branch, the id of a commit, metarange or range, the URI of an object, or
             ``branch:path`` of a staged write.
-        refs: The branches, tags and runs that need it.
         paths: The paths that need it, if known; for a range, its first and last path.
     """
 
@@ -60,12 +59,6 @@ class FsckReport:
 
     Attributes:
         problems: The problems in the order of their kinds, from branches to objects.
-        refs: Number of branches, tags and runs.
-        commits: Number of commits that these reach.
-        metaranges: Number of trees of those commits.
-        ranges: Number of ranges of those trees.
-        objects: Number of objects of those ranges and of staged writes.
-        expired: Number of the commits whose trees garbage collection has removed.
         resumed: Number of objects that were not read, because the resumed check had found them sound.
     """
 

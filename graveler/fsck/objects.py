@@ -122,8 +122,6 @@ class ObjectCheck:
 
     Attributes:
         depth: How much of each object is checked.
-        looked_at: Number of objects checked so far.
-        resumed: Number of these that an earlier check has found sound.
     """
 
     def __init__(

@@ -51,9 +51,6 @@ def input_of(record: str, field: str) -> str:
 
 def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
     """Return the inputs of a gate, sorted: one extent (content, changes or anything), then the others.
-
-    Args:
-        gate: Name of the gate, for the message.
     """
     given = (
         (reads,)

@@ -33,7 +33,6 @@ class Column:
     Attributes:
         nulls: Number of null values; None if the footer has none.
         least: Smallest value; None if the footer has none, or all values are null.
-        values: Number of values, including nulls.
         repeated: Whether the column is inside a list or a map.
     """
 
@@ -50,8 +49,6 @@ class Footer:
     """The content of the footer of a Parquet file.
 
     Attributes:
-        rows: Number of rows.
-        schema: Names and types of the top-level columns, as Arrow writes them.
         nullable: Whether each top-level column may be null, by name.
         columns: Leaf columns by path (``a.b`` within a struct).
     """

@@ -38,11 +38,7 @@ class FileState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """The record of a condemned table.
-
-    Attributes:
-        mark: Id of the mark that condemned it.
-    """
+    """The record of a condemned table."""
 
     mark: str
     state: FileState
@@ -75,9 +71,6 @@ class Rescuer:
     """Keeps a table that a writer found in the storage.
 
     Costs one read of the key-value store if the table was not condemned.
-
-    Args:
-        kv: The store of the records of condemned tables.
     """
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock) -> None:

@@ -82,7 +82,6 @@ class Tally:
     """The number of objects of a kind and their size.
 
     Attributes:
-        count: Number of objects; for staging, of partitions of the key-value store.
         size: Bytes in the storage; for staging, rows.
     """
 
@@ -99,14 +98,12 @@ class Mark:
     """The objects that one survey condemned, and the result of its sweep.
 
     Attributes:
-        id: Its name; ids sort by time.
         created: When it was made, microseconds since 1970 by the machine's clock.
         marked: When all objects were condemned, by the store's clock; 0 until then.
         window: Seconds from then until it may be swept.
         grace: Age in seconds from which an object may be condemned.
         condemned: Condemned objects, by kind.
         unknown: Objects in the storage that are not graveler's; they are never deleted.
-        pages: Number of pages of names, by kind.
         tokens: Staging tokens that no branch names.
         swept: When the sweep ended, or was found to be lost, by the store's clock; 0 until then.
         freed: Deleted objects, by kind.

@@ -41,7 +41,6 @@ class HourRecord:
         commits: Commits of the ticks on the ingestion branch, oldest first.
         late: Earlier hours that have files in these commits, at most a thousand.
         published: The commit that published the last of them to the target; "" until it is seen.
-        line: The line of the target that has it, see `graveler.model.BranchRecord.line`.
         behind: If nothing was staged, the newest commit that waited to be published then, or "".
         aside: Paths that were set aside, at most a hundred, each with its quarantine.
         ticked: Whether a tick of the hour has committed, or found nothing staged.

@@ -52,11 +52,7 @@ FAR = 500
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A commit of the branch that can be published, with its changes.
-
-    Attributes:
-        changes: The commits whose changes would be published with it, oldest first.
-    """
+    """A commit of the branch that can be published, with its changes."""
 
     commit: Commit
     changes: tuple[Commit, ...]
@@ -67,7 +63,6 @@ class IngestBranch:
     """An ingestion branch.
 
     Attributes:
-        into: The branch to which it is published.
         policy: What becomes of a path that others changed on the target: ``hold``, ``quarantine``,
             ``target`` or ``ingest``.
     """

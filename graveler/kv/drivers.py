@@ -38,7 +38,6 @@ class FileIdentity:
     """Detects that other files have taken the place of open ones, or that these were removed.
 
     Args:
-        store: The file or folder of the store, for the error.
         files: Files that stay open, so that no later file has the inode of one.
     """
 
@@ -296,8 +295,6 @@ def pages(
     Args:
         read: A function of a start and a limit. It returns at most that many items from the start
             on, ascending.
-        start: Where the first page starts.
-        first: Number of items of the first page.
     """
     # no Python frame for each item: a scan can have millions
     return chain.from_iterable(_pages(read, start, first))

@@ -69,9 +69,6 @@ class ConditionFailed(Exception):
 
 class Table(NamedTuple):
     """The fields of a URI: ``dynamodb://table?region=eu-central-1&endpoint=http://127.0.0.1:8000``.
-
-    Attributes:
-        region: The region. Empty: from the usual AWS settings.
     """
 
     name: str

@@ -13,11 +13,7 @@ from graveler.kv.store import KVStore, KVWrapper, P, T
 
 
 class MeteredKVStore(KVWrapper):
-    """A store that reports the seconds, bytes and errors of its calls, and the waits for turns.
-
-    Args:
-        system: The database, as OpenTelemetry's semantic conventions name it.
-    """
+    """A store that reports the seconds, bytes and errors of its calls, and the waits for turns."""
 
     def __init__(self, store: KVStore, system: str) -> None:
         super().__init__(store)

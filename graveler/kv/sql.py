@@ -60,10 +60,7 @@ class Statements:
     """The SQL statements of a database. Parameters look like ``:partition``.
 
     Args:
-        quote: The quotation mark for column names that are reserved words.
         insert: Writes a row that must not exist.
-        upsert: The suffix of `insert` that replaces an existing row.
-        absent: The suffix of `insert` that keeps an existing row.
         drop: Removes the first rows of a partition.
         settings: A derived table that sets what holds for the transaction of a write.
     """
@@ -117,11 +114,8 @@ class SQLKVStore(Driver):
         name: The name of the database in messages: ``MySQL``.
         driver: SQLAlchemy's name of the database and the library.
         options: The options that the query of a URL may have.
-        quote: The quotation mark for column names that are reserved words.
-        engine: Arguments of SQLAlchemy's engine.
 
     Args:
-        url: The database, its user, and the options of the driver.
         no_progress_s: Seconds without an answer after which a call ends.
     """
 

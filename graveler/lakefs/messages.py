@@ -100,7 +100,6 @@ class LakefsCommit(NamedTuple):
         id: 64 hex digits.
         created_us: Its date, microseconds since 1970.
         metarange: Id of its tree, or "" for an empty tree.
-        parents: Ids of the parents, the main parent first.
     """
 
     id: str

@@ -37,9 +37,6 @@ class ImportState:
     Attributes:
         ranges: lakeFS id to the range of graveler.
         metaranges: lakeFS id to the hex id of graveler's metarange.
-
-    Args:
-        source: Texts that identify the namespace and the options.
     """
 
     def __init__(self, kv: KVStore, uid: str, source: Iterable[str]) -> None:

@@ -56,9 +56,6 @@ class Trees:
     """Converts the trees of one import.
 
     Attributes:
-        ranges: Number of converted ranges.
-        objects: Number of converted entries.
-        skipped: Number of entries that were omitted because of their paths.
         missing: Metarange to the error of its missing file.
     """
 

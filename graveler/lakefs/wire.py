@@ -74,7 +74,6 @@ class Message:
 
     Args:
         raw: The bytes of the message.
-        what: The name of the message in errors.
     """
 
     __slots__ = ("_fields", "what")

@@ -56,8 +56,6 @@ class Writer:
     object at the key, the metadata shows whether this write stored it.
 
     Attributes:
-        uri: The URI of the object, for messages.
-        write_id: An id that is unique to this write.
         condition: ``IfNoneMatch`` or ``IfMatch``, or nothing.
     """
 

@@ -28,13 +28,10 @@ class Candidacy(ABC, Generic[R]):
     """A commit that is to land on a branch.
 
     Args:
-        gates: The publisher's gates; those that the branch requires are added.
         what: Its name in errors: ``run 'hour 05'``.
-        judged: The verdicts of this publish so far.
 
     Attributes:
         panel: The gates, with those that the branch required when its record was last read.
-        verdicts: The verdicts on the candidate that was last judged.
         pack_rule: The rule of packing when the record of the branch was last read.
     """
 
@@ -148,10 +145,6 @@ def _attempt(
     work: Candidacy[R], number: int, earlier: Commit | None
 ) -> tuple[Landed | None, Commit | None]:
     """Attempt once to land a candidate.
-
-    Args:
-        number: Number of earlier attempts that were lost.
-        earlier: The candidate of the last attempt.
 
     Returns:
         The result, or None if the race was lost, and the candidate for the next attempt.

@@ -71,7 +71,6 @@ class Landed:
     """The result of a landing.
 
     Attributes:
-        tip: The branch as the last try read it.
         commit: The commit that landed on it; None if there was nothing to land.
     """
 
@@ -123,7 +122,6 @@ def make_commit(
     """Store a commit record and return the commit; no branch moves.
 
     Args:
-        parents: The head that it is built on first.
         same_records: Whether the tree has the records of the first parent in other ranges.
         claims: Metarange id of its claims. None for those of its parents.
     """

@@ -131,12 +131,7 @@ def _identity(gate: Gate) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The gates that judge candidates for a branch.
-
-    Attributes:
-        gates: The publisher's gates, then those that the branch requires.
-        judged: The verdicts of this publish so far.
-    """
+    """The gates that judge candidates for a branch."""
 
     stores: Stores
     gates: tuple[Gate, ...]
@@ -156,7 +151,6 @@ class Panel:
 
         Args:
             rules: The required gates that were read with the branch; None for the present ones.
-            judged: The verdicts of this publish so far.
         """
         first = list(given)
         required = RequiredGates(stores).of(branch, rules)

@@ -125,7 +125,6 @@ def check_merged(
     """Compare the tables that both sides of a merge have changed.
 
     Args:
-        dest: The head that it is merged into.
         settled: Whether a strategy decides about conflicts.
     """
     if tree in (source.metarange, dest.metarange):
@@ -216,8 +215,6 @@ def check_picked(
 
     Args:
         base: The parent with which the commit is compared; for a revert, the commit.
-        source: The commit; for a revert, the parent.
-        dest: The head that it is picked onto.
         settled: Whether a strategy decides about conflicts.
     """
     named = tables_outside(stores, source, base)

@@ -69,7 +69,6 @@ def trace(
     """Yield the commits, from `start` back, that changed a path or paths below a prefix.
 
     Args:
-        path: An exact path. Give `path` or `prefix`.
         first_parent: Follow only first parents. A merge then counts with all its changes.
     """
     key = path_key(path or prefix)

@@ -49,7 +49,6 @@ class Source:
     """The tree that is downloaded.
 
     Attributes:
-        name: The name of the view in messages.
         folder: The start of the paths, with a slash at its end, or "" for the whole tree.
         snapshot: One version of the tree below the folder.
         get: Returns the bytes of an entry's file.
@@ -177,12 +176,7 @@ def _written(
 
 
 def failure(faults: Sequence[tuple[str, Exception]], rest: str) -> GravelerError:
-    """Return one error for several failed files, of the kind of the first error.
-
-    Args:
-        faults: The path and the error of each failed file.
-        rest: The state of the other files, and the way out.
-    """
+    """Return one error for several failed files, of the kind of the first error."""
     shown = "; ".join(f"{path!r}: {_reason(error)}" for path, error in faults[:_SHOWN])
     more = f" and {len(faults) - _SHOWN:,} more" if len(faults) > _SHOWN else ""
     first = faults[0][1]
@@ -206,12 +200,8 @@ class _Mirror:
     """Deletes local files and folders that block the place of a file and are not in the tree.
 
     Args:
-        start: Key of the folder in the tree.
         exclude: Names that are not deleted.
         own: The lake's own files, which are not deleted.
-
-    Attributes:
-        deleted: Number of deleted files.
     """
 
     def __init__(

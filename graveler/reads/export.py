@@ -31,8 +31,6 @@ class Export:
     Attributes:
         prefix: Folder of the tree, with a slash at its end, or "" for the whole tree.
         since: The commit whose files the target had before, or "" for a full export.
-        files: Number of copied files.
-        deleted: Number of deleted files.
     """
 
     repository: str

@@ -45,11 +45,7 @@ class Links(Enum):
 
 
 class LocalFile(NamedTuple):
-    """A file below a folder.
-
-    Attributes:
-        name: The path relative to the folder, with slashes.
-    """
+    """A file below a folder."""
 
     name: str
     path: Path
@@ -164,9 +160,6 @@ class OwnFiles:
     """The lake's own files and folders on the local disk, under every path that leads to them.
 
     A folder that is mounted at two places is known by its inode.
-
-    Args:
-        lake: The folder or the file of its settings.
     """
 
     def __init__(self, lake: Path, places: Iterable[Path]) -> None:
@@ -219,9 +212,6 @@ class OwnFiles:
 
     def check_apart(self, folder: Path, exclude: Pattern) -> None:
         """Refuse a folder that contains the lake's own files, or that is inside one of its folders.
-
-        Args:
-            folder: The folder to upload, or the folder of a mirror.
         """
         root = self.real(folder)
         for place in (self._lake, *self._places):
@@ -279,12 +269,7 @@ def missing_from(keyed: Iterator[tuple[bytes, _T]], keys: Iterator[bytes]) -> It
 
 
 class Place:
-    """A folder into which files are written. Nothing is written outside of it.
-
-    Args:
-        root: The folder. It is created with the first file.
-        own: The lake's own files, which are never written.
-    """
+    """A folder into which files are written. Nothing is written outside of it."""
 
     def __init__(self, root: Path, own: OwnFiles | None = None) -> None:
         self.root = root

@@ -23,7 +23,6 @@ class Scan:
     """One version of a tree below a prefix. It can be read repeatedly, from any key on.
 
     Args:
-        rows: Returns (key, value record) from a key on.
         runs: Returns the same in batches, if this is faster.
     """
 
@@ -99,7 +98,6 @@ def list_entries(
     """Yield entries whose path starts with `prefix`, in byte order.
 
     Args:
-        after: The path after which the listing starts.
         delimiter: Fold paths that contain it after `prefix` into one :class:`Prefix` each.
     """
     if not delimiter:

@@ -71,11 +71,7 @@ def is_hidden(relative: str) -> bool:
 
 
 def partition_columns(files: Sequence[str]) -> tuple[str, ...]:
-    """Return the partition columns of the files of a table.
-
-    Args:
-        files: The paths of the files relative to the table.
-    """
+    """Return the partition columns of the files of a table."""
     columns = {tuple(name for name, _ in folder_values(file)): file for file in files}
     if len(columns) > 1:
         seen = "; ".join(f"{list(names)} at {path!r}" for names, path in sorted(columns.items()))

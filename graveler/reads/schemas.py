@@ -118,7 +118,6 @@ def fits(value: str | None, kind: str) -> bool:
 
     Args:
         value: The value; None for a partition of nulls.
-        kind: The type of the partition column, as Spark's JSON.
     """
     if value is None or kind in _TEXT:
         return True
@@ -142,7 +141,6 @@ def value_of(value: str | None, kind: str) -> object:
 
     Args:
         value: The value; None for a partition of nulls.
-        kind: The type of the partition column, as Spark's JSON.
     """
     if value is None or kind in _TEXT or not fits(value, kind):
         return value

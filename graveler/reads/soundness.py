@@ -57,7 +57,6 @@ class FileCheck(Protocol):
     """Checks ranges and objects, each once.
 
     Attributes:
-        looked_at: Number of objects checked so far.
         hashed: Number of bytes read to compare checksums.
         resumed: Number of objects that were not read, because an earlier check found them sound.
     """
@@ -80,7 +79,6 @@ def check_range(
     """Yield the problems of a range and of the objects of its entries.
 
     Args:
-        info: The record of the range in a metarange.
         faults: Checks the objects. None: objects are not checked.
     """
     ends = (shown(info.min_key), shown(info.max_key))

@@ -68,7 +68,6 @@ class Stores(FilePlaces):
         uid: An id that is unique to this creation of the repository, part of every partition name.
         storage_id: The id of its storage, which is part of the addresses of new files.
         location: The argument of ``graveler.open`` for the same lake in another process.
-        default_branch: The branch with which a new repository starts.
         open_store: Opens the object store of another root, for linked files.
         moving: Announces a move of a ref to the witness, which learns the time of the store.
         neighbours: The other repositories of the lake, each with the root of its storage.

@@ -102,11 +102,7 @@ def first_on_branch(stores: Stores, name: str, prefix: bytes) -> bytes | None:
 
 @contextmanager
 def branch_snapshot(stores: Stores, name: str, start: bytes, prefix: bytes) -> Iterator[Scan]:
-    """Return one version of the branch below `prefix`: a commit and its staged writes.
-
-    Args:
-        start: The first key that is needed.
-    """
+    """Return one version of the branch below `prefix`: a commit and its staged writes."""
     with Spool() as spool:
 
         def copy(record: BranchRecord) -> str:

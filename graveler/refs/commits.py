@@ -227,7 +227,6 @@ class Expired:
     """A commit whose tree garbage collection has condemned or removed.
 
     Attributes:
-        mark: Id of the mark that condemned the commit, or `MISSING`.
         at: The time at which it was condemned or expired, microseconds since 1970, UTC.
         gone: Whether the tree is gone. Otherwise it is kept until the undelete window ends.
     """

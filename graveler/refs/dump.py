@@ -45,7 +45,6 @@ class Header:
     Attributes:
         storage: Root URI of its objects, or "" if they are below the lake's storage.
         storage_id: The id of its storage; "" in a dump of version 0.2.
-        settings: The records of other settings by name: links, packing, retention.
     """
 
     repository: str

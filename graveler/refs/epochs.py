@@ -20,12 +20,9 @@ class Epoch:
     """The state of sweeps at one moment.
 
     Attributes:
-        number: A number that grows with every write of the record.
         mark: Id of the mark that is being swept, or "" for none.
         names: Key prefix of the pages that list the condemned objects. The page number follows it.
-        pages: Number of these pages.
         spared: Number of pages that list the spared objects, or None before the decision.
-        nonce: A value that differs with every write.
     """
 
     number: int = 0

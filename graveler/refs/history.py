@@ -26,8 +26,6 @@ class Selection:
 
     Attributes:
         metadata: Pairs of the metadata. A commit has all of them.
-        run: Key of the run that made or published a commit.
-        until: The time before which a commit was made.
     """
 
     metadata: Mapping[str, str] = field(default_factory=dict)

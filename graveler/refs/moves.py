@@ -62,8 +62,6 @@ class Life:
     """A branch from its creation to its deletion, from its last page.
 
     Attributes:
-        moves: The latest moves, oldest first. The last one is the deletion.
-        pages: Number of pages with older moves.
         hidden: Whether listings omitted it.
         run: Whether a run owned it.
     """

@@ -21,7 +21,6 @@ class RefMove:
         kind: ``branch`` or ``tag``.
         position: Number of later lines of the same ref. ``main@{2}`` is the commit to which the
             line at position 2 moved the branch.
-        at: The time by the clock of the writer.
         action: ``create``, ``commit``, ``merge``, ``publish``, ``reset``, ``undo``, ``delete``, …
         before: The commit before the move. None if the ref did not exist, or it is unknown.
         after: The commit after the move, or None if the ref was deleted.

@@ -142,7 +142,6 @@ class Look:
     """A branch and the records that decide about its moves, at one moment.
 
     Attributes:
-        predicate: The predicate for replacing exactly this version of the record.
         rules: The protection rules, or None if they were not read.
         epoch: The epoch of sweeps, or None if it was not read.
     """

@@ -40,9 +40,7 @@ class Setting(Generic[S]):
 
     Attributes:
         name: The record's key is ``settings/<name>``.
-        what: The name of the setting in error messages.
         default: The value if no record exists.
-        stored: The type of the record, which also has a nonce.
     """
 
     name: str

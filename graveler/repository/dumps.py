@@ -49,7 +49,6 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
     Args:
         path: The file. An existing file is replaced when the new one is complete.
         storage: Root URI of the objects for the header, or "" if they are in the lake's storage.
-        settings: The settings that the dump has beside protection and required gates.
     """
     if path.is_dir():
         raise InvalidInputError(f"{path} is a folder: name a file for the dump")
@@ -221,9 +220,7 @@ def restore_refs(
     The call is idempotent. Branches come last, each by compare-and-set.
 
     Args:
-        contents: The refs, checked by `check_room`.
         commits: The commits that they reach, parents before children, with their ids checked.
-        action: The action that the log of moves records.
         judge: Called when the commits are there, before any other record is written.
     """
     fresh = (commit for commit in commits if refs.commits.find(commit.id) is None)

@@ -67,7 +67,6 @@ class MergeTerms(TypedDict, total=False):
             has one of these for each pattern of paths, as in
             ``{"tables/**": "source-wins", "config.json": merged}``. The first pattern that matches
             applies. ``conflict`` leaves the conflicts that its pattern matches.
-        committer: Name of the committer.
     """
 
     message: str | None
@@ -112,9 +111,7 @@ def merge_trees(
     """Return the result of a merge of trees.
 
     Args:
-        base: The base: a metarange id, or all best bases.
         strategy: Settles conflicts: a word, or a compiled strategy.
-        earlier: The result of the same merge before the destination moved.
         lines: The heads of the source and of the destination. The error names the last commit on
             each line that changed a conflicting path. None: not for this side.
     """

@@ -113,7 +113,6 @@ class Reconciliation:
     """The paths of a merge that need more than their contents.
 
     Attributes:
-        rows: The claims that it changed, at these paths.
         settled: The strategy, which also keeps the destination's version of a path that the source
             only stopped claiming.
     """
@@ -166,7 +165,6 @@ class Reconciliation:
         """Return the trees of the merge, and the conflicts that its contents do not show.
 
         Args:
-            files: The merged files, by content.
             claims: The merged claims; None to merge them.
         """
         changes, stores = self.changes, self.changes.stores
@@ -214,9 +212,6 @@ class Reconciliation:
 
         The claims of the source lie beneath those that lie on them there. What returns lies beneath
         equal claims that came later. All else lies on top.
-
-        Args:
-            work: The claims of the destination, which change.
 
         Returns:
             The value record at the path, and whether it is a conflict.
@@ -296,8 +291,6 @@ class _Changes:
         returns: Whether older claims return. Those of a step that has worked since are left out.
 
     Attributes:
-        trees: The trees of base, source and destination.
-        kept: The paths of claims that were left out.
         clashes: The paths that the destination claims by a step that has worked on both sides.
     """
 

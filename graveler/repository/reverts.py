@@ -70,7 +70,6 @@ class PickTerms(TypedDict, total=False):
         metadata: Metadata of the new commit; a cherry-pick adds it to that of the picked commit.
         strategy: For paths that conflict: ``source-wins`` applies the changes, ``dest-wins`` keeps
             what the branch has.
-        committer: Name of the committer.
         allow_empty: Commit even if nothing changes.
     """
 
@@ -110,7 +109,6 @@ def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
     """Commit the inverse changes of a commit on the branch.
 
     Args:
-        name: The branch. Its staged writes stay staged.
         spec: The spec of the new commit. An empty message gets a default.
     """
     commit = pick.commit
@@ -128,7 +126,6 @@ def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Comm
     """Commit the changes of a commit on the branch.
 
     Args:
-        name: The branch. Its staged writes stay staged.
         spec: The spec of the new commit. Message and metadata default to those of the commit.
     """
     commit = pick.commit

@@ -99,7 +99,6 @@ def settling(
     """Yield a strategy for merges within a block. Bytes that its resolvers name are not collected.
 
     Args:
-        sides: As for `literal_first`. The last one is the destination's branch.
         keep: Whether the merges will land. Otherwise nothing is written.
     """
     check_strategy(strategy)
@@ -128,9 +127,6 @@ class _Settler:
 
     Args:
         value: Returns the value record of an entry of neither side, and keeps its bytes.
-
-    Attributes:
-        settlement: The strategy in the form for a merge.
     """
 
     def __init__(self, strategy: Strategy, value: Callable[[Entry], bytes | None]) -> None:

@@ -96,7 +96,6 @@ def check_commits(
 
     Args:
         commits: The commits that no record of the caller calls expired.
-        heads: The commits that branches and tags name.
         missing: How many may be incomplete; None for 5 % of them, and no head.
         new: The heads of refs that do not exist yet: a known expired one counts, too.
     """

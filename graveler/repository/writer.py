@@ -55,13 +55,8 @@ class BranchWriter(View):
             path: The path, 1 to 1024 bytes of UTF-8.
             body: Bytes, a file on disk (``Path``) or an open binary stream.
             content_type: Media type, a part of the entry's identity.
-            metadata: The caller's pairs, a part of the entry's identity.
             replace: Commit this entry even if the head has the same content. This repairs a file
                 whose stored bytes are damaged.
-
-        Raises:
-            ProtectedBranchError: The branch accepts no writes.
-            StorageFullError: The storage is full. Nothing was staged.
         """
         args.flag(replace, "replace")
         writes = self._writes
@@ -88,12 +83,6 @@ class BranchWriter(View):
 
         Returns:
             The number of staged files, and their size.
-
-        Raises:
-            ProtectedBranchError: The branch accepts no writes. No bytes were stored.
-            FencedError: Another attempt of the run owns the branch. Nothing is acknowledged.
-            GravelerError: An error of `put`. The message names the path and the number of staged
-                items: all items before that one.
         """
         checked = uploads.Terms.of(self.repository, **terms)
         return uploads.put_many(self.repository, lambda: self._writes, items, checked)
@@ -116,7 +105,6 @@ class BranchWriter(View):
         changes while it is read, does not stop the others. The error at the end names it.
 
         Args:
-            folder: The local folder.
             prefix: The folder on the branch, with or without a slash at its end. "" is the root.
             delete: Delete the files below the prefix that the local folder does not have.
             exclude: Names, or patterns of names, below the folder that are neither uploaded nor deleted, as
@@ -127,12 +115,6 @@ class BranchWriter(View):
 
         Returns:
             The numbers of uploaded, skipped and deleted files.
-
-        Raises:
-            ProtectedBranchError: The branch accepts no writes. No bytes were stored.
-            InvalidInputError: The folder does not exist. Or some names cannot be paths: the message
-                has them, and nothing was uploaded. Or a file cannot be read: the others are staged.
-            FencedError: Another attempt of the run owns the branch. Nothing is acknowledged.
         """
         prefix = args.prefix_text(prefix, "prefix").rstrip("/")
         links = Links.FOLLOW if args.flag(follow_links, "follow_links") else Links.LEAVE_OUT
@@ -186,7 +168,6 @@ class BranchWriter(View):
         """Stage an entry for a file that is already in a store. No bytes are copied.
 
         Args:
-            path: The path of the entry.
             address: Key below the repository's storage (``data/…``) or a full URI.
             size: The size of the file in bytes, if known.
             checksum: ``algorithm:hex`` of the content, if known. Readers verify it. The identity of
@@ -194,12 +175,6 @@ class BranchWriter(View):
 
         Returns:
             The entry, with the time and the version that the store reports.
-
-        Raises:
-            ObjectNotFoundError: The object does not exist.
-            InvalidInputError: The size differs, or the address is invalid or is in the storage of
-                another repository.
-            ExpiredError: Garbage collection has just removed the bytes.
         """
         path, address = args.path_text(path, "path"), args.text(address, "address")
         args.optional(args.count, size, "size")
@@ -216,12 +191,6 @@ class BranchWriter(View):
 
         Returns:
             The number of staged entries.
-
-        Raises:
-            ObjectNotFoundError: An object does not exist.
-            InvalidInputError: A size differs, or a path or an address is invalid.
-            RunStateError: An entry is work of an unpublished run, or in quarantine.
-            ExpiredError: Garbage collection has just removed the bytes.
         """
         return self._writes.link_many(self._accepted(entries))
 
@@ -256,16 +225,6 @@ class BranchWriter(View):
                 files are left out, also if their keys cannot be paths.
             replace: Delete paths below `prefix` that are not in the source, in the same step.
             verify: Look up every file of an inventory, and compare size and ETag.
-
-        Raises:
-            InvalidInputError: The source cannot be read, a row is invalid, or a path comes twice.
-                The message has the file and the row.
-            ObjectNotFoundError: The source names no files.
-            SourceChangedError: The source changed while it was read, or, with `verify`, a file
-                differs from the inventory.
-            CorruptionError: The MD5 of an inventory file differs from the manifest.
-            PermissionDeniedError: A file is in no declared place.
-            MissingDependencyError: Parquet and ORC need pyarrow.
         """
         from graveler.repository.imports.importer import import_files, source_text
 
@@ -299,18 +258,10 @@ class BranchWriter(View):
                 staged writes.
             path: A file, or a folder, which ends with a slash, with all files below it. "" is the
                 whole tree.
-            to: The destination: a file or a folder, like `path`.
             replace: Delete the other files below the folder `to`, in the same step.
 
         Returns:
             The number of copied files.
-
-        Raises:
-            ObjectNotFoundError: There is nothing to copy.
-            InvalidInputError: One path is a file and the other a folder, both are the same place,
-                or the tree is of another repository.
-            RunStateError: The tree is work of an unpublished run, or in quarantine.
-            ExpiredError: Garbage collection has deleted the bytes, or is about to.
         """
         path, to = args.prefix_text(path, "path"), args.prefix_text(to, "to")
         args.flag(replace, "replace")
@@ -348,10 +299,6 @@ class BranchWriter(View):
 
         Returns:
             The number of moved files.
-
-        Raises:
-            ObjectNotFoundError: There is nothing to move.
-            InvalidInputError: One path is a file and the other a folder, or both are the same.
         """
         path, to = args.prefix_text(path, "path"), args.prefix_text(to, "to")
         place = copies.Place.of(path, to)
@@ -372,9 +319,6 @@ class BranchWriter(View):
         """Return a new key prefix, ``data/<storage id>/<unique>``, below which another program may write.
 
         Link the files afterwards. Files that are not linked are garbage.
-
-        Raises:
-            ProtectedBranchError: The branch accepts no writes.
         """
         self._writes.check()
         return new_address(self.repository)

@@ -91,9 +91,7 @@ def create_or_replace(
     """Create a branch, or replace its record, until one of the two succeeds.
 
     Args:
-        mine: The name and the fence of the new record.
         made: Returns the record of a branch that does not exist.
-        change: Returns the record that replaces another one.
         missing: Whether the branch probably does not exist.
     """
     while True:

@@ -68,7 +68,6 @@ def publish_of(
     """Return the publish of the present attempt, with the verdicts of its record.
 
     Args:
-        commit: The target's commit that has the run's work.
         landed: Whether the run made the commit; otherwise the target had all of the work before.
     """
     return Publish(

@@ -52,7 +52,6 @@ class PublishTerms:
         message: Message of the commit on the target; "" for one that names the run.
         accepts: Called with each head of the target before the candidate for it is built; an
             exception refuses the publish, and the target does not move. None accepts every head.
-        judged: The verdicts of this publish so far.
     """
 
     strategy: Strategy | None = None
@@ -200,7 +199,6 @@ class RunCandidacy(Candidacy[PublishResult]):
     """A run's head on its way to the target.
 
     Args:
-        gates: The publisher's gates; those of the target are added.
         seen: The records that were read at the beginning, for the first look at the target.
     """
 

@@ -48,7 +48,6 @@ class _Try:
     """The newest try of a step.
 
     Attributes:
-        number: Number of the try.
         owner: The only one who may use the step in this attempt; "" if anybody may.
         joined: The commit with which an owner's step last joined; "" if it changed nothing.
     """
@@ -65,11 +64,7 @@ _TRY = Schema(_Try, "step record", added=("owner", "joined", "joined_in"))
 
 
 class RunRecords:
-    """The run records of one repository: key-value partition ``runs:<uid>``.
-
-    Attributes:
-        index: The index of the records; `update` maintains it.
-    """
+    """The run records of one repository: key-value partition ``runs:<uid>``."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
@@ -209,7 +204,6 @@ class RunRecords:
         """Count a try of a step; return its number and its fence, both unique to the try.
 
         Args:
-            newest: The version that was found at `try_place`.
             owner: The owner of the step, or "".
         """
         clock, ids = self.stores.clock, self.stores.ids

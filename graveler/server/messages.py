@@ -39,7 +39,6 @@ class Request:
     """A request.
 
     Attributes:
-        target: Its path and query as they were sent, in ASCII.
         headers: Its headers by lower-case name.
         body: Its body; None if it has none.
     """
@@ -112,7 +111,6 @@ class Answer:
     """The answer to a request.
 
     Attributes:
-        headers: Its headers, except those that frame it.
         reason: The words next to the status; "" for the usual ones.
         download: Bytes of a file, which are the body instead of `content`.
     """

@@ -23,7 +23,6 @@ class Figures:
     """The figures of a policy. Bytes are logical: those of keys and value records.
 
     Attributes:
-        commits: Number of replayed commits.
         ranges_written: Ranges that a commit writes, on average.
         bytes_written: Bytes that a commit writes in ranges, on average.
         ranges_read: Ranges that a commit reads, on average.
@@ -33,7 +32,6 @@ class Figures:
         bytes_reused: Share of the bytes of all trees that were in reused ranges.
         write_cost: Average cost of a commit in MiB: a request and an object for each range and for the
             metarange.
-        ranges: Number of ranges at the end.
         sizes: Sizes that 10, 50 and 90 % of the ranges at the end do not exceed.
         small: Share of the ranges at the end that are below 1 MiB.
         well_sized: Share of the bytes at the end that are in ranges of 1 to 10 MiB.

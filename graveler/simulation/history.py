@@ -28,7 +28,6 @@ class History:
     """A history that can be replayed any number of times.
 
     Attributes:
-        name: Name of the pattern, file or branch from which it comes.
         base: Called once for each policy; returns the initial tree as changes in key order.
         other: The commits of a second branch on that tree, which is then merged; None for none.
     """

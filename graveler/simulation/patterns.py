@@ -28,9 +28,6 @@ class Sizes:
 
     Attributes:
         files: Number of files that each commit changes, in each table if there are several.
-        commits: Number of commits.
-        tables: Number of folders at the top of the lake.
-        base: Approximate number of files in the initial tree.
         seed: Seed of the random numbers; equal seeds give equal histories.
     """
 
@@ -177,11 +174,7 @@ updates, and two branches that add nearly the same files."""
 
 
 def pattern(name: str, *, seed: int = 1, **given: int) -> History:
-    """Return an invented history.
-
-    Args:
-        given: The fields of `Sizes` that differ from the pattern's own.
-    """
+    """Return an invented history."""
     if name not in _MAKERS:
         raise InvalidInputError(f"pattern {name!r}: give one of {', '.join(PATTERNS)}")
     sizes, make = _MAKERS[name]

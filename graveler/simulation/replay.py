@@ -77,8 +77,6 @@ class Replay:
     """A history under one policy.
 
     Attributes:
-        steps: The commits of the first branch.
-        ranges: The ranges of its last tree.
         merge: The merge, if the history has a second branch.
     """
 

@@ -166,7 +166,6 @@ def branch_history(stores: Stores, head: Commit, name: str, commits: int = MOST_
     """Return the history of a branch, along first parents.
 
     Args:
-        name: Name of the branch, for the report.
         commits: Number of commits to replay, the latest; the tree before them is the initial tree.
             Commits whose trees are collected as garbage are left out.
     """

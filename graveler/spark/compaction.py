@@ -39,9 +39,6 @@ class Compaction:
 
     Attributes:
         commit: The commit to which the branch moved; None if no partition needed a compaction.
-        partitions: Number of partitions with rewritten files.
-        files_before: Number of rewritten files.
-        files_after: Number of files that replace them.
     """
 
     commit: Commit | None

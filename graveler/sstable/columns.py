@@ -34,11 +34,7 @@ class _Places(NamedTuple):
     """Where the entries are. All but `counts` have one item for each entry.
 
     Attributes:
-        counts: The number of entries of each run.
         shared: The number of bytes that the key shares with the previous key.
-        rest: Where the rest of the key begins.
-        trailer: Where the rest of the key ends and its trailer begins.
-        lengths: The length of the key, and of the value.
     """
 
     counts: Any
@@ -188,7 +184,6 @@ def _header(data: Any, words: Any, at: Any) -> tuple[Any, Any, Any, Any]:
     Args:
         data: The bytes.
         words: For each position, the four bytes from there on as a number.
-        at: Where the first number is.
     """
     head = words[at]
     if (head & _LONG_KEY).any():

@@ -12,11 +12,7 @@ _ZSTD = 7
 
 
 def decompressed_size(kind: int, stored: bytes) -> int:
-    """Return the decompressed size that `stored` declares.
-
-    Args:
-        stored: The block as stored in the file.
-    """
+    """Return the decompressed size that `stored` declares."""
     if kind == NO_COMPRESSION:
         return len(stored)
     size, _ = read_varint(stored, 0)
@@ -38,7 +34,6 @@ def decompress_into(kind: int, stored: bytes, block: bytearray | memoryview) -> 
     """Decompress `stored` into memory of the size that it declares.
 
     Args:
-        stored: The block as stored in the file.
         block: The memory that receives the bytes.
     """
     if kind == NO_COMPRESSION:

@@ -146,7 +146,6 @@ class Footer:
     Attributes:
         kind: Checksum kind, one of ``CHECKSUMS``.
         version: Format version, 2 to 6; 0 for a table of LevelDB.
-        metaindex: The block that names the other blocks.
         index: The index block; None in version 6, where the metaindex names it.
         base: Added to each checksum, mixed with the block's offset. 0 below version 6.
         start: Offset of the footer. All blocks end before it.

@@ -116,13 +116,7 @@ class Index(NamedTuple):
 
 
 def read_index(read_block: Callable[[Handle], bytes], root: Handle, form: IndexForm) -> Index:
-    """Return the index whose first block is at `root`.
-
-    Args:
-        read_block: Returns the verified, decompressed block at a handle.
-        root: The index block that the footer or the metaindex names.
-        form: The form of the index, from the properties.
-    """
+    """Return the index whose first block is at `root`."""
     parts = [root]
     if form.kind == TWO_LEVELS:
         with located(f"index at {root.offset}"):

@@ -47,11 +47,7 @@ _MASK_32 = 0xFFFFFFFF
 
 
 class BlockFile:
-    """A table as a set of blocks. It raises only DamageError.
-
-    Attributes:
-        metaindex: Name to handle of the metadata blocks.
-    """
+    """A table as a set of blocks. It raises only DamageError."""
 
     def __init__(self, data: Data) -> None:
         start = len(data) - FOOTER_BYTES
@@ -116,11 +112,7 @@ class BlockFile:
 
 
 class _Decoded:
-    """The records that this process has decoded one by one.
-
-    Attributes:
-        records: Their number, as the tables state it.
-    """
+    """The records that this process has decoded one by one."""
 
     records = 0
 
@@ -147,7 +139,6 @@ class TableReader:
     Any number of threads may use one reader.
 
     Attributes:
-        properties: All properties as stored, RocksDB's and graveler's.
         count: Number of records, from the properties. A full scan checks it. None for a table of
             LevelDB, which does not count its records.
     """

@@ -67,8 +67,6 @@ def finalize(path: Path, identity: bytes, properties: Mapping[str, bytes]) -> No
 
     Args:
         path: A table that RocksDB has finished, in version 5 with XXH3.
-        identity: The identity of the records: their range id.
-        properties: The user's properties, encoded as a table stores them.
     """
     path.chmod(PRIVATE_FILE)
     with path.open("r+b") as file:
@@ -166,9 +164,6 @@ class TableWriter:
 
     Keys ascend strictly and have up to 4096 bytes. The caller checks that paths have 1 to 1024
     bytes. One thread at a time.
-
-    Attributes:
-        path: The file. An existing file is replaced.
     """
 
     def __init__(self, path: Path) -> None:

@@ -77,7 +77,6 @@ class Staged(NamedTuple):
     """A token under which a thread has written.
 
     Attributes:
-        head: The head of the branch before the write.
         acknowledged: Whether the token was live after the write.
     """
 

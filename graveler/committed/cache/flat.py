@@ -106,8 +106,6 @@ class _Arrays(NamedTuple):
     Attributes:
         near: For each slot, the `LAST_SLOTS` slots from there on. The items overlap.
         bounds: The start and the end of each row, numbers of 4 bytes. The items overlap.
-        lengths: The length of the key of each row.
-        rows_at: Where the rows begin in the file.
         by_width: Key length to a view of the file with a key of that length at each position.
     """
 
@@ -164,15 +162,9 @@ class FlatTable:
         rebuild: Called if a page is damaged.
 
     Attributes:
-        kind: The kind of table, a number that the caller defines.
-        count: Number of rows.
-        bounds: The checksum of the first and the last key, see `bounds_sum`.
         numbered: Whether it has record ids. Its records were then verified against the table's id.
         digest: The digest against which its records were verified if it has no record ids.
         memory_bytes: Bytes of memory that the table takes, without those of a mapped file.
-        rows_at: Where the rows begin in the file.
-        homes: Number of slots to which keys hash, see `docs/formats/flat.md`.
-        shift: Number of bits of a slot that hold its row.
         used: Set by a cache.
         checked: The object with which the table was last compared, set by a caller.
     """
@@ -411,8 +403,6 @@ class FlatTable:
 
         Args:
             keys: An array of numpy whose type is ``V`` and the length, in any order.
-            places: The first slot of each key, from `lookup.slots_of`.
-            tags: The tag of each key, from `lookup.slots_of`.
         """
         self.verify()
         index = self._arrays or self._as_arrays()

@@ -84,7 +84,6 @@ class Form:
         """Return the file in pieces. No records may be added afterwards.
 
         Args:
-            kind: The kind of table, a number that the caller defines.
             identifier: The id of the table, 32 bytes.
             record_ids: The ids of the records, 32 bytes each. Empty if a digest verified them.
         """

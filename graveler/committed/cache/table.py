@@ -218,11 +218,7 @@ def checked(
 
 
 def check_range(reader: TableReader, identifier: bytes, digest: bytes) -> list[Piece]:
-    """Return the local form of a sound range without the ids of its records.
-
-    Args:
-        digest: The digest of its records, from a verified metarange.
-    """
+    """Return the local form of a sound range without the ids of its records."""
     what = f"{TableKind.RANGE} {identifier.hex()}"
     _check_format(reader, what)
     form = Form()
@@ -269,7 +265,6 @@ def local_form(
     """Return the local form of a small table that is being written, or nothing for a larger one.
 
     Args:
-        info: Its id, and the number and size of its records.
         columns: The records. If some are missing, there is no form.
     """
     form = Form()

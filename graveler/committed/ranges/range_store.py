@@ -161,7 +161,6 @@ class RangeStore:
         """Return the range that a metarange names.
 
         Args:
-            info: The record of the range in the metarange.
             keep: Keep the range open, for more lookups.
             numbered: Whether record ids are needed. Computing them takes much longer than reading
                 the range. It is done once on each host.

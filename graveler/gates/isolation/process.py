@@ -46,11 +46,7 @@ _PROGRAM = (
 
 
 def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
-    """Run a gate in a process of its own; return its answer, or an answer about how it ended.
-
-    Args:
-        candidate: The candidate, which the process reads through this one.
-    """
+    """Run a gate in a process of its own; return its answer, or an answer about how it ended."""
     view = gate.view(candidate)
     task = Task(gate, view.visible_fields(), candidate.into, candidate.action)
     raw = pickled(task)

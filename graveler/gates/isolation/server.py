@@ -23,11 +23,7 @@ _MOST_LISTINGS = 64
 
 
 class ReadServer:
-    """Answers the read requests of a gate's process.
-
-    Args:
-        candidate: The candidate as the gate sees it.
-    """
+    """Answers the read requests of a gate's process."""
 
     def __init__(self, candidate: Candidate) -> None:
         self._candidate = candidate

@@ -18,7 +18,6 @@ class Node:
     """A commit without its message and metadata.
 
     Attributes:
-        parents: Ids, first parent first.
         created: Microseconds since 1970, UTC, by the clock of the committer.
         trees: Ids of the metaranges of its files and of its claims, hex.
         generation: Greater than that of every parent.

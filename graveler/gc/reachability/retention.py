@@ -49,7 +49,6 @@ def kept_commits(graph: History, lines: Iterable[Line], now: int) -> set[str]:
     """Return the commits that the lines keep.
 
     Args:
-        lines: The lines of branches, and those of heads merged into them.
         now: Microseconds since 1970, by the store's clock.
     """
     lines = list(lines)

@@ -27,8 +27,6 @@ class Roots:
     """The roots read so far.
 
     Attributes:
-        heads: All heads of each branch that were seen.
-        tags: The commits of each tag that were seen.
         tokens: Staging tokens that branches name, or named while they were read.
     """
 

@@ -82,8 +82,6 @@ class Survey:
     """The result of one survey.
 
     Attributes:
-        now: The time when it began, by the store's clock.
-        roots: The objects that refs, staged writes and runs name.
         unknown: Objects in the storage that graveler did not make, or that may be of others.
 
     Args:

@@ -39,8 +39,6 @@ class PackResult:
 
     Attributes:
         commit: The commit that landed, or None if nothing was badly cut.
-        before: Number of ranges that were replaced.
-        after: Number of ranges that replace them.
         bytes_read: Logical bytes of the ranges that were read.
         left: Number of ranges that are still badly cut, because the limit was reached.
     """
@@ -121,15 +119,10 @@ class TreeStats:
     """Statistics of the ranges of a commit's tree. All sizes are logical bytes.
 
     Attributes:
-        entries: Number of entries of the tree.
-        ranges: Number of ranges.
         small: Number of ranges with less than a quarter of the policy's average size.
         fragments: Number of ranges that a commit ended, not the policy.
-        badly_cut: Number of badly cut ranges.
         badly_cut_bytes: Size of these ranges. Packing may read some more ranges.
-        packed_ranges: Approximate number of ranges after packing.
         scan_cost: The cost of a cold listing: one unit for each object, and one for each 4 MiB.
-        packed_scan_cost: The approximate cost after packing.
     """
 
     commit: str

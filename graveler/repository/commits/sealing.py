@@ -69,7 +69,6 @@ class _Seal:
     """A branch that a committer has read and sealed.
 
     Attributes:
-        seen: Its record at the first read.
         record: Its record after sealing. Nothing is sealed if nothing is staged, or if the number
             of sealed tokens is at its limit. If another committer sealed first, the live token of
             `seen` belongs to that committer.
@@ -239,8 +238,6 @@ class _Built:
     """A tree that was built from a head and some tokens.
 
     Attributes:
-        read: The tokens, and the voids after them, see `read_for`.
-        voided: The branch's count of staged writes giving way.
         whole: Whether the tokens were still sealed after they were read. Another committer drops
             the tokens that it has landed, so other tokens may have been read only in part.
     """

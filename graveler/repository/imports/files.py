@@ -50,7 +50,6 @@ class Located(NamedTuple):
 
     Attributes:
         store: Its store, or None for a local file.
-        key: Its key in the store, or its local path.
     """
 
     uri: str
@@ -124,7 +123,6 @@ def rows_of_table(
     """Yield the rows of a table with their numbers, from 1.
 
     Args:
-        name: The name of the table, which decides its format.
         columns: The columns of a CSV file without a header line. Its keys are URL-encoded.
     """
     lower = name.lower()

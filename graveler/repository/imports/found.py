@@ -22,7 +22,6 @@ class Found:
         mtime: The time of writing, or None if unknown.
         checksum: ``algorithm:hex`` of the content, or "".
         content_type: Media type, or "".
-        where: The file and the row that name it, for errors.
     """
 
     address: str
@@ -51,8 +50,6 @@ class Source:
     """The source of the files of an import.
 
     Attributes:
-        read: Yields the files. Each call reads the source again.
-        pieces: Returns pieces that together have all files.
         size: Returns the size of the files of an inventory, or 0 for a listing.
         is_listing: Whether it is a listing of a store, in which no file comes twice.
     """
@@ -72,7 +69,6 @@ class Entries:
         prefix: Start of the paths: "" or with a slash at its end.
 
     Attributes:
-        files: Number of entries made.
         size: Size of their files.
     """
 

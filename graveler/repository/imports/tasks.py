@@ -60,11 +60,7 @@ FAULTS: tuple[type[GravelerError], ...] = (
 
 
 class Fault(NamedTuple):
-    """The error of a task.
-
-    Attributes:
-        kind: The type of the error, one of `FAULTS`.
-    """
+    """The error of a task."""
 
     kind: type[GravelerError]
     message: str
@@ -90,12 +86,7 @@ class Fault(NamedTuple):
 
 
 class Sliced(NamedTuple):
-    """The result of a task for a slice.
-
-    Attributes:
-        found: Ids of tables that were in the object store already.
-        files: Number of rows of the slice.
-    """
+    """The result of a task for a slice."""
 
     part: Part
     found: list[bytes]
@@ -199,7 +190,6 @@ def run_slice(
     An error that a repetition cannot fix is a row, too.
 
     Args:
-        batches: The rows, with the number of the slice.
         run: Builds a slice from its number and its rows.
     """
     import pyarrow as pa

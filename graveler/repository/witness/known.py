@@ -22,12 +22,8 @@ class Known:
     """The knowledge of the key-value store about the marker.
 
     Attributes:
-        count: The last issued count.
-        acked: The last count that is known to be written.
-        etag: The etag of the marker with that count.
         place: Root of the storage of that marker, for error messages.
         at: The time of writing that marker, by the writer's clock, for error messages.
-        issued: The counts from that one on, and their nonces.
     """
 
     count: int = 0

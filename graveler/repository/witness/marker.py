@@ -14,13 +14,7 @@ MARKER = "_graveler/marker"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The repository to which a storage belongs.
-
-    Attributes:
-        lake: Id of its lake, from the key-value store.
-        where: The folder or file with which its lake was opened.
-        storage_id: The id of the storage, which a later owner keeps.
-    """
+    """The repository to which a storage belongs."""
 
     lake: Name
     uid: Name
@@ -34,9 +28,7 @@ class Marker:
     """The contents of the marker.
 
     Attributes:
-        count: The owner's count when the marker was written.
         nonce: A value that differs with every count that a key-value store issues.
-        at: The time of writing, by the writer's clock, for error messages.
     """
 
     owner: Owner

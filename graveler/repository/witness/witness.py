@@ -354,7 +354,6 @@ class WitnessedKVStore(KVWrapper):
     """A key-value store that calls the witness before each conditional write or deletion.
 
     Args:
-        store: The wrapped store, which its owner closes.
         moving: Called before each change. An exception prevents the change.
     """
 

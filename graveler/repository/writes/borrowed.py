@@ -84,7 +84,6 @@ def confirm(
     The rows must be visible to surveys from before this call until a branch names their bytes.
 
     Args:
-        tokens: The tokens under which the rows are staged.
         rows: Staged writes, including those that borrow nothing.
         now: The epoch, read after the rows were staged. None: this function reads it.
     """

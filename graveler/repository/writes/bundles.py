@@ -30,11 +30,7 @@ _MOST_SEALED = 63
 
 
 class Bundle:
-    """The rows of one operation. `bundling` makes it.
-
-    Attributes:
-        count: Number of added rows, including repeated keys.
-    """
+    """The rows of one operation. `bundling` makes it."""
 
     def __init__(self, stores: Stores, writes: StagedWrites, hold: Hold) -> None:
         self._stores = stores

@@ -77,7 +77,6 @@ def copy(
     """Stage the files of a view under other paths, all together. Return their number.
 
     Args:
-        source: The view to copy from. One version of it is copied.
         replaces: Delete the files that only the destination has, if both are folders.
     """
     with bundling(stores, writes) as bundle, Spool() as spool:

@@ -51,11 +51,7 @@ class SourceError(Exception):
 
 
 class SourceFile:
-    """A local file in the version that was opened.
-
-    Attributes:
-        size: Its size at the time of opening.
-    """
+    """A local file in the version that was opened."""
 
     def __init__(self, path: Path, over: Event) -> None:
         self._path = path
@@ -112,7 +108,6 @@ class Destination:
 
     Attributes:
         writes: Returns the object that stages writes. A run renews its lease with each call.
-        snapshot: Returns one version of the branch below a key.
         start: The start of the paths, with a slash at its end, or "" for the whole tree.
     """
 

@@ -46,11 +46,7 @@ def move(stores: Stores, writes: StagedWrites, place: Place) -> int:
 
 
 class _Move:
-    """A move that has not landed: it is built from the sealed and committed writes of a record.
-
-    Attributes:
-        count: Number of files that are moved.
-    """
+    """A move that has not landed: it is built from the sealed and committed writes of a record."""
 
     def __init__(self, stores: Stores, bundle: Bundle, place: Place, record: BranchRecord) -> None:
         self._stores = stores

@@ -35,7 +35,6 @@ class PutTerms(TypedDict, total=False):
 
     Attributes:
         content_type: Media type of all files.
-        metadata: The caller's pairs for all files.
         replace: Commit the entries even if the head has the same content.
         threads: How many files are uploaded at the same time, 1 to 64. The default is 32, or 1 for
             storage on the local disk.
@@ -92,9 +91,6 @@ class Chunks:
     Args:
         writes: Returns the object that stages writes. A run renews its lease with each call.
         replace: Commit the entries even if the head has equal content.
-
-    Attributes:
-        staged: Number of staged entries.
     """
 
     def __init__(

@@ -37,9 +37,7 @@ class StepHandle:
     """A step of a run, for another process.
 
     Attributes:
-        try_number: The caller's count of tries, stored in the commit.
         fence: Fence of the open try; "" if the step is to be opened.
-        owner: Name of the program that the step belongs to; see `Run.step`.
     """
 
     name: str
@@ -95,7 +93,6 @@ class StepEnvironment:
         """Read the variables.
 
         Args:
-            variables: The environment; by default that of this process.
             run: Replaces ``GRAVELER_RUN`` if it is given.
             step: Replaces ``GRAVELER_STEP`` if it is given.
         """

@@ -56,9 +56,6 @@ class _Try:
     """One try of a step.
 
     Attributes:
-        try_number: The caller's count of tries, stored in the commit.
-        number: Number of the try in the records of runs.
-        fork: The run's head when the try was started.
         start: The fork without the work of the earlier success.
         earlier: The commit with which the work that this try replaces joined, or None.
         owner: The owner of the step, or "".

@@ -47,7 +47,6 @@ class BranchTree(RefTree):
     """A branch that one request can write.
 
     Args:
-        memory: Its folders and files in memory, kept between requests.
         writable: Whether it can be changed.
     """
 

@@ -20,12 +20,7 @@ Node = Folder | Entry
 
 
 class Summary(NamedTuple):
-    """The number and size of the files and folders at and below a path.
-
-    Attributes:
-        files: Number of files.
-        folders: Number of folders.
-    """
+    """The number and size of the files and folders at and below a path."""
 
     files: int
     folders: int
@@ -82,11 +77,7 @@ class Tree(ABC):
 
 
 class Names(Tree):
-    """A folder of repositories, or of a repository's refs.
-
-    Args:
-        names: Its names, listed when they are needed.
-    """
+    """A folder of repositories, or of a repository's refs."""
 
     def __init__(self, place: str, names: Iterable[str]) -> None:
         super().__init__(place)

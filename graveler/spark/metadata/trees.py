@@ -95,7 +95,6 @@ def balanced(items: Sequence[_T], weight: Callable[[_T], int], parts: int) -> li
     """Return the items in order, in non-empty parts of about equal weight.
 
     Args:
-        weight: Returns the weight of an item: its number of entries.
         parts: Number of parts; 0 to choose it by the weight.
     """
     weights = [weight(item) for item in items]

@@ -43,7 +43,6 @@ class BatchWriter:
 
     Attributes:
         begin: Opens a transaction of a branch.
-        into: The table's folder, or a function that writes the batch.
         message: Message of the commits; "" for one that counts batches.
         checkpoint: The checkpoint of the query; "" to get the id of the query from Spark.
         options: Options of the write to the folder.

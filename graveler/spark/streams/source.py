@@ -42,7 +42,6 @@ class Offset(NamedTuple):
 
     Attributes:
         commit: The last commit that was read; "" before the first commit of the branch.
-        sequence: Its number: the number of commits after `start` on the branch.
         start: The commit after which the stream began. It is stored because Spark needs it again to repeat
             the first batch, and the branch or tag may have moved since.
     """

@@ -160,7 +160,6 @@ def fsck(
     tasks cannot be resumed and has no limit of its reading rate.
 
     Args:
-        repository: The repository.
         spark: A session, classic or of Spark Connect; by default the active one, else a new one.
         objects: ``exist`` checks the presence and size of every object, ``checksum`` reads all objects,
             ``none`` leaves them out.

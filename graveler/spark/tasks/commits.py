@@ -151,7 +151,6 @@ def commit(
     holds them in memory, and lands the commit.
 
     Args:
-        branch: The branch.
         message: Message of the commit.
         metadata: Metadata of the commit.
         committer: Name of the committer; "" stands for the user of the process.
@@ -160,13 +159,6 @@ def commit(
             ranges that they touch.
         spark: A session; by default the active one, else a new one when it is needed.
         share_bytes: Approximate logical bytes of writes and ranges of a task.
-
-    Raises:
-        NoChangesError: Nothing is staged that differs from the head.
-        ProtectedBranchError: The branch forbids commits.
-        FencedError: The branch belongs to a run.
-        GateFailedError: A gate that the branch requires has refused; the writes stay staged.
-        MissingDependencyError: Workers do not have the driver's version of graveler.
     """
     instance(branch, "branch", Branch, "a branch")
     flag(allow_empty, "allow_empty"), choice(method, "method", METHODS)

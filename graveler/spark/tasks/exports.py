@@ -80,21 +80,12 @@ def export(
     can be repeated. After all files, a record is put as ``_SUCCESS``. The next call first removes it.
 
     Args:
-        repository: The repository.
-        ref: A branch (its committed head), a tag or a commit id.
         place: A folder that all workers have, or ``s3://bucket/prefix``, outside the storages of the
             lake. Other files there stay.
         since: The version that was exported to the place before. Only files that changed since are
             copied, and files of removed paths are deleted.
         prefix: Only this folder of the tree; names begin after it. "" for all.
         spark: A session, classic or of Spark Connect; by default the active one, else a new one.
-
-    Raises:
-        RefNotFoundError: No such ref.
-        CorruptionError: A file differs from its entry. The others are copied; the message has the path.
-        ObjectNotFoundError: A file is missing in its store, or there is no path below the prefix.
-        InvalidInputError: The place cannot have a file of that name, or overlaps a storage of the lake.
-        StateError: The place has another version than `since`, or no version of a complete export.
     """
     place = place if isinstance(place, str) else str(place)
     head = repository.ref(ref).commit_id

@@ -63,7 +63,6 @@ def import_(
         replace: Delete paths below `to` that the source does not have, in the same commit.
         method: ``process`` or ``spark``; ``auto`` uses Spark for inventories of 1 GiB or more. The number
             of files in a folder is not known before it is listed, so one process imports a folder.
-        spark: A session; by default the active one, else a new one.
         committer: Name of the committer; "" stands for the user of the process.
     """
     instance(branch, "branch", Branch, "a branch")

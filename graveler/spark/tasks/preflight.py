@@ -33,10 +33,6 @@ def preflight(
         spark: The session, classic or of Spark Connect; by default the active one.
         packages: The packages that the workers must have; by default those of `PACKAGES` that this
             process has.
-
-    Raises:
-        MissingDependencyError: A worker runs another Python, lacks a package, or has another
-            version of graveler; the message names the package and the worker.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
