@@ -50,8 +50,7 @@ def input_of(record: str, field: str) -> str:
 
 
 def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
-    """Return the inputs of a gate, sorted: one extent (content, changes or anything), then the others.
-    """
+    """Return the inputs of a gate: one extent (content, changes or anything), the others sorted."""
     given = (
         (reads,)
         if isinstance(reads, str)

@@ -68,8 +68,7 @@ class ConditionFailed(Exception):
 
 
 class Table(NamedTuple):
-    """The fields of a URI: ``dynamodb://table?region=eu-central-1&endpoint=http://127.0.0.1:8000``.
-    """
+    """The fields of ``dynamodb://table?region=eu-central-1&endpoint=http://127.0.0.1:8000``."""
 
     name: str
     region: str = ""

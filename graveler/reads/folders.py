@@ -211,8 +211,7 @@ class OwnFiles:
                 )
 
     def check_apart(self, folder: Path, exclude: Pattern) -> None:
-        """Refuse a folder that contains the lake's own files, or that is inside one of its folders.
-        """
+        """Refuse a folder that contains the lake's own files, or is inside one of its folders."""
         root = self.real(folder)
         for place in (self._lake, *self._places):
             inside = _identity(place) is not None and place.is_relative_to(root)
