@@ -8,7 +8,7 @@ get the same addresses, because ids depend on them too.
 from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
-from itertools import count, permutations, product
+from itertools import count, permutations
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -24,19 +24,21 @@ from graveler.model import Entry, Prefix
 from graveler.repository.writes import staged as writes
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.world import link_unseen
-from tests.harness.lakes import LAKES, kv_uri, storage
+from tests.harness.lakes import kv_uri, storage
 
-KVS = sorted({kv for kv, _ in LAKES.values()})
-OBJECTS = sorted({objects for _, objects in LAKES.values()})
 SPLITTINGS = {
     "crumbs": Splitting(min_bytes=0, max_bytes=400, raggedness=2),
     "small": Splitting(min_bytes=200, max_bytes=2_000, raggedness=5),
     "whole": Splitting(),
 }
 SEEDS = (4, 7)
+# Each key-value store, each object store, and each splitting on a local and on a remote store.
 WORLDS = [
-    *product(KVS, OBJECTS, SPLITTINGS),
-    # These two run once each, because object stores make no difference to them.
+    ("mem", "s3", "small"),
+    ("sqlite", "file", "crumbs"),
+    ("rocksdb", "file", "small"),
+    ("postgres", "s3", "crumbs"),
+    ("postgres", "file", "whole"),
     ("mysql", "file", "small"),
     ("dynamodb", "mem", "crumbs"),
 ]
@@ -227,7 +229,7 @@ def test_a_history_reads_the_same_everywhere(kv, objects, splitting, tmp_path, r
     )
     lake, clock = lake_at(config)
     with lake:
-        for seed in SEEDS:
+        for seed in SEEDS[: 1 if kv == "dynamodb" else None]:  # its server is slow
             record, ids = told(lake, clock, seed, splitting)
             first, _ = expected(seed, "whole")
             for here, there in zip(record, first, strict=True):
