@@ -1,6 +1,6 @@
 """``python -m tests.mutation SEED COUNT [FOLDER …]`` draws faults and runs tests on each.
 
-Each fault is written into the files of this checkout, and taken back. So run it in a clone, not in
+Each fault is written into a file of this checkout, which is restored afterwards. So run it in a clone, not in
 a checkout that you edit. ``--tests`` names the tests; a fault is found if pytest fails or exceeds ``--patience``.
 """
 
