@@ -3,7 +3,7 @@
 The check reads the object store, never the cache. It reports problems instead of raising errors.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import NamedTuple
 
 from graveler.committed.cache.table import TableKind, checked, table_properties
@@ -89,12 +89,6 @@ def verify_tree(
         last = info.max_key
         infos.append(info)
     return tuple(infos)
-
-
-def verify_metarange(store: RangeStore, metarange: str) -> Iterator[Problem]:
-    """Yield the problems of a stored metarange and of each of its ranges."""
-    for info in (yield from verify_tree(store, metarange)):
-        yield from verify_range(store, info.id, info)
 
 
 def _checked(

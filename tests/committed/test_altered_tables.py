@@ -13,7 +13,6 @@ from graveler.committed.cache.table import TableKind, table_properties
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.splitting import Splitting
-from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError
 from graveler.model import Entry, RangeInfo
 from graveler.objects.memory import MemoryStore
@@ -29,6 +28,7 @@ from graveler.values import (
     record_id,
     value_identity,
 )
+from tests.committed.trees import problems_of
 
 SPLITTING = Splitting(max_bytes=1_500, raggedness=1 << 62)
 MUTANTS = 500
@@ -83,7 +83,7 @@ def read_all(objects, tree):
 
 
 def problems(objects, tree):
-    return [problem.kind for problem in verify_metarange(store_over(objects), tree)]
+    return [problem.kind for problem in problems_of(store_over(objects), tree)]
 
 
 FIELDS = {

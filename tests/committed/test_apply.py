@@ -9,7 +9,6 @@ from graveler.committed.apply import apply, keeping
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
-from graveler.committed.verify import verify_metarange
 from graveler.errors import UnsortedKeysError
 from graveler.model import Summary
 from graveler.objects.memory import MemoryStore
@@ -22,6 +21,7 @@ from tests.committed.trees import (
     changes,
     contents,
     new_store,
+    problems_of,
     record,
 )
 
@@ -269,7 +269,7 @@ def test_commit_after_commit_a_tree_is_what_a_dict_would_be(states, splitting):
         )
         infos = metarange.read(store, applied.metarange)
         assert summary.ranges_reused + summary.ranges_written == len(infos)
-        assert list(verify_metarange(store, applied.metarange)) == []
+        assert list(problems_of(store, applied.metarange)) == []
         tree, before = applied.metarange, after
 
 

@@ -12,10 +12,9 @@ from graveler.committed.merge import merge
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import DIRECTORY, HASH, Cutter, Splitting
-from graveler.committed.verify import verify_metarange
 from graveler.sstable.reader import TableReader
 from graveler.values import total
-from tests.committed.trees import between, contents, new_store, record, rows_of
+from tests.committed.trees import between, contents, new_store, problems_of, record, rows_of
 
 SMALL = [
     Splitting(HASH, max_bytes=400, raggedness=4, hard=3),
@@ -79,7 +78,7 @@ def test_a_range_says_whether_the_policy_ends_it(states, splitting):
         tree = apply(store, tree, between(before, after), splitting).metarange
         before = after
         assert contents(store, tree) == after
-        assert list(verify_metarange(store, tree)) == []
+        assert list(problems_of(store, tree)) == []
         infos = metarange.read(store, tree)
         for info, following in zip_longest(infos, infos[1:]):
             next_key = None if following is None else following.min_key

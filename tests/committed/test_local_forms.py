@@ -18,11 +18,10 @@ from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.cache.table import KINDS, TableKind
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_store import RangeStore
-from graveler.committed.verify import verify_metarange
 from graveler.errors import CorruptionError, InternalError
 from graveler.objects.memory import MemoryStore
 from tests.committed.cache_files import MANY, MIB, names, range_of_many
-from tests.committed.trees import WHOLE, Forest, contents, record, rows_of
+from tests.committed.trees import WHOLE, Forest, contents, problems_of, record, rows_of
 
 
 @pytest.mark.parametrize("count", [1, 1_024])
@@ -280,7 +279,7 @@ def test_a_digest_that_is_wrong_is_damage_of_the_metarange(tmp_path):
     tree = metarange.write(store, [replace(info, digest=bytes(32))])
     with pytest.raises(CorruptionError, match=f"{info.id.hex()} holds 2 records of digest"):
         contents(RangeStore(forest.objects, RangeCache(tmp_path, MIB)), tree)
-    (problem,) = verify_metarange(store, tree)
+    (problem,) = problems_of(store, tree)
     assert f"digest is {info.digest.hex()}, its metarange says 0000" in problem.message
 
 

@@ -9,9 +9,18 @@ from graveler.committed.bases import CONFLICT
 from graveler.committed.merge import Merged, RawConflict, merge
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.splitting import Splitting
-from graveler.committed.verify import verify_metarange
 from graveler.errors import InvalidInputError
-from tests.committed.trees import CRUMBS, WHOLE, Forest, between, contents, new_store, record, value
+from tests.committed.trees import (
+    CRUMBS,
+    WHOLE,
+    Forest,
+    between,
+    contents,
+    new_store,
+    problems_of,
+    record,
+    value,
+)
 
 STRATEGIES = (None, "source-wins", "dest-wins")
 
@@ -460,7 +469,7 @@ def test_a_merge_is_what_three_dicts_say(states, splitting, strategy):
         assert contents(store, merged.metarange) == {
             key: result for key, result in results.items() if result != "X"
         }
-        assert list(verify_metarange(store, merged.metarange)) == []
+        assert list(problems_of(store, merged.metarange)) == []
 
 
 ADDRESSED = ["X", "A@1", "A@2", "B@1", "B@2"]

@@ -10,9 +10,8 @@ from graveler.committed.diff import diff, same_records
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.pack import Packer, badly_cut, summary
 from graveler.committed.splitting import DIRECTORY, HASH, Splitting
-from graveler.committed.verify import verify_metarange
 from graveler.errors import BackendUnavailableError
-from tests.committed.trees import CRUMBS, Forest, between, contents, new_store, record
+from tests.committed.trees import CRUMBS, Forest, between, contents, new_store, problems_of, record
 
 POLICIES = [
     CRUMBS,
@@ -49,7 +48,7 @@ def test_a_packed_tree_is_that_of_one_commit_of_its_records(states, splitting):
     assert metarange.read(store, packed.metarange) == metarange.read(store, fresh)
     assert contents(store, packed.metarange) == states[-1]
     assert same_records(store, tree, packed.metarange)
-    assert list(verify_metarange(store, packed.metarange)) == []
+    assert list(problems_of(store, packed.metarange)) == []
     again = Packer(store, splitting).pack(packed.metarange)
     assert (again.metarange, again.before, again.left) == (packed.metarange, 0, 0)
 

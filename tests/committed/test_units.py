@@ -10,8 +10,16 @@ from graveler.committed.merge import Earlier, RawConflict, merge, merge_changes
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.splitting import Splitting
 from graveler.committed.units import log_of, units_of
-from graveler.committed.verify import verify_metarange
-from tests.committed.trees import CRUMBS, WHOLE, Forest, between, contents, new_store, text_of
+from tests.committed.trees import (
+    CRUMBS,
+    WHOLE,
+    Forest,
+    between,
+    contents,
+    new_store,
+    problems_of,
+    text_of,
+)
 
 STRATEGIES = (None, "source-wins", "dest-wins")
 LOG = "t/_delta_log/"
@@ -100,7 +108,7 @@ def test_a_merge_with_tables_is_what_three_dicts_say(states, splitting, strategy
     if conflicts:
         return
     assert contents(store, merged.metarange) == expected
-    assert list(verify_metarange(store, merged.metarange)) == []
+    assert list(problems_of(store, merged.metarange)) == []
     changed = {
         one.key.decode(): text_of(one.right_value) for one in told if isinstance(one, RawChange)
     }

@@ -5,8 +5,8 @@ import pytest
 from graveler.committed import metarange
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_writer import RangeWriter
-from graveler.committed.verify import verify_metarange, verify_range
-from tests.committed.trees import WHOLE, Forest, record
+from graveler.committed.verify import verify_range
+from tests.committed.trees import WHOLE, Forest, problems_of, record
 
 
 @pytest.fixture
@@ -16,8 +16,8 @@ def forest():
 
 def test_a_sound_tree_has_no_problems(forest):
     tree = forest.tree("a b", "c d")
-    assert list(verify_metarange(forest.fresh(), tree)) == []
-    assert list(verify_metarange(forest.fresh(), EMPTY_METARANGE)) == []
+    assert list(problems_of(forest.fresh(), tree)) == []
+    assert list(problems_of(forest.fresh(), EMPTY_METARANGE)) == []
 
 
 def test_a_damaged_and_a_missing_range_are_both_named(forest):
@@ -27,7 +27,7 @@ def test_a_damaged_and_a_missing_range_are_both_named(forest):
     body = forest.objects.get(store.key(first.id))
     forest.objects.put(store.key(first.id), body[:40] + bytes([body[40] ^ 1]) + body[41:])
     forest.objects.delete(store.key(second.id))
-    problems = list(verify_metarange(store, tree))
+    problems = list(problems_of(store, tree))
     assert [(problem.kind, problem.id) for problem in problems] == [
         ("range", first.id.hex()),
         ("range", second.id.hex()),
@@ -49,9 +49,9 @@ def test_a_missing_or_damaged_metarange_is_one_problem(forest):
     store = forest.fresh()
     key = store.key(bytes.fromhex(tree))
     forest.objects.put(key, forest.objects.get(key)[:-1])
-    assert [problem.kind for problem in verify_metarange(store, tree)] == ["metarange"]
+    assert [problem.kind for problem in problems_of(store, tree)] == ["metarange"]
     forest.objects.delete(key)
-    assert [problem.kind for problem in verify_metarange(store, tree)] == ["metarange"]
+    assert [problem.kind for problem in problems_of(store, tree)] == ["metarange"]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_metarange_that_describes_a_range_wrongly_is_named(forest, wrong, name
         (info,) = writer.finish()
     # the id of a tree covers only last keys and range ids, so no id detects the change
     tree = metarange.write(store, [replace(info, **wrong)])
-    problems = list(verify_metarange(store, tree))
+    problems = list(problems_of(store, tree))
     assert [(problem.kind, problem.id) for problem in problems] == [("range", info.id.hex())]
     assert named in problems[0].message
 
@@ -75,6 +75,6 @@ def test_ranges_out_of_order_are_a_problem(forest):
     overlapping = metarange.read(forest.fresh(), forest.tree("b d"))
     store = forest.fresh()
     tree = metarange.write(store, [infos[0], overlapping[0], infos[1]])
-    problems = list(verify_metarange(store, tree))
+    problems = list(problems_of(store, tree))
     assert [(problem.kind, problem.id) for problem in problems] == [("metarange", tree)]
     assert "b'c'" in problems[0].message

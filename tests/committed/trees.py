@@ -14,6 +14,7 @@ from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
+from graveler.committed.verify import Problem, verify_range, verify_tree
 from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore
@@ -108,6 +109,12 @@ class Forest:
 
 def contents(store: RangeStore, tree: str) -> dict[str, str]:
     return {key.decode(): text_of(raw) or "" for key, raw in metarange.scan(store, tree)}
+
+
+def problems_of(store: RangeStore, tree: str) -> Iterator[Problem]:
+    """Yield the problems of a stored metarange and of each of its ranges."""
+    for info in (yield from verify_tree(store, tree)):
+        yield from verify_range(store, info.id, info)
 
 
 def _line(items: Iterator[tuple[bytes, bytes]]) -> Iterator[str]:
