@@ -314,6 +314,7 @@ def test_a_file_is_one_block(client, dev):
     }
     old = client.get("/a", "GET_BLOCK_LOCATIONS").json["LocatedBlocks"]
     assert (old["fileLength"], old["locatedBlocks"][0]["block"]["numBytes"]) == (5, 5)
+    assert (old["isUnderConstruction"], old["isLastBlockComplete"]) == (False, True)
 
 
 def test_what_a_client_asks_of_a_cluster(client):
@@ -351,6 +352,9 @@ def test_repositories_and_refs_are_listed_as_folders(serve, lake, repo, dev):
     assert client.names("/") == ["flights/", "other/"]
     assert client.names("/flights") == ["dev/", "main/", "v1/"]
     assert client.kind("/flights") == client.kind("/") == "DIRECTORY"
+    rest = client.get("/flights", "LISTSTATUS_BATCH", startAfter="dev").json["DirectoryListing"]
+    listed = rest["partialListing"]["FileStatuses"]["FileStatus"]
+    assert [each["pathSuffix"] for each in listed] == ["main", "v1"]
     assert client.get("/flights", "GETCONTENTSUMMARY").json["ContentSummary"]["fileCount"] == 0
 
 

@@ -84,8 +84,8 @@ class Names(Tree):
         self._names = names
 
     def find(self, path: str) -> Node | None:
-        """Return the folder."""
-        return None if path else Folder()
+        """Return the folder, or that of a name."""
+        return Folder() if path in {"", *self._names} else None
 
     def below(self, path: str, after: str = "") -> Iterator[tuple[str, Node]]:
         """Yield the names."""
