@@ -39,7 +39,7 @@ WORKERS ?= 3
 test-real: WORKERS = 4
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: $(READY) ## the tests of behaviour: five to nine minutes on two cores
+test: $(READY) ## the tests of behaviour: about five minutes on two cores
 	$(PYTEST) --ignore=tests/real --ignore=tests/long $(ARGS)
 
 test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, killed processes
@@ -59,7 +59,7 @@ test-connect: $(READY) ## the tests of test-spark that use a session, on Spark C
 test-cluster: $(READY) ## a Spark cluster whose executors and drivers are killed; needs Linux and 4 GB
 	$(BIN)/python -m pytest tests/long/cluster $(ARGS)
 
-test-projects: $(READY) ## a project on Airflow and one on Dagster, compared row by row with plain programs
+test-projects: $(READY) $(DBT_READY) ## projects on Airflow and Dagster, compared with plain programs; DAGs with dbt
 	$(BIN)/python -m pytest tests/long/projects $(ARGS)
 
 test-chaos: WORKERS = 2
@@ -85,7 +85,7 @@ test-hadoop: $(READY) ## Hadoop's own tests of a file system on the gateway; nee
 # The tests of what needs no orchestrator, no Spark and no packages beside graveler's own. Old packages
 # warn of newer ones, so warnings are no errors, and programs whose warnings are errors do not run.
 NOT_LOWEST := cli/test_gateway.py cli/test_program.py engine/storage/test_read_only.py fs/test_damaged_files.py \
-  fs/test_libraries.py fs/test_literal_paths.py fs/test_s3.py fs/test_sharing.py fs/test_unfinished.py \
+  fs/test_libraries.py fs/test_literal_paths.py fs/test_sharing.py fs/test_unfinished.py \
   gates/test_check_values.py gates/test_checks_of_runs.py gates/test_oracle.py runs/steps/test_frames.py \
   runs/steps/test_partition_rows.py
 test-lowest: $(LOWEST_READY) ## tests with the lowest version of each dependency; Python 3.11 or 3.12

@@ -5,29 +5,12 @@ from pathlib import Path
 
 import pytest
 
-import graveler
-from graveler.errors import ErrorCode
-
 
 @pytest.fixture
 def dumped(cli, history, tmp_path):
     said = cli("refs", "dump", tmp_path / "refs", "--json").json
     assert said == {"repository": "flights", "commits": 3, "branches": 2, "tags": 1}
     return tmp_path / "refs"
-
-
-def test_a_lake_whose_key_value_store_is_gone_is_restored(cli, lake, folder, dumped):
-    log, listing = cli("log", "dev", "--json").out, cli("ls", "-r", "v1", "--json").out
-    lake.close()
-    for file in ("kv.sqlite3", "kv.sqlite3-wal", "kv.sqlite3-shm"):
-        (folder / file).unlink(missing_ok=True)
-    said = cli("refs", "restore", dumped, "--take-over")
-    assert said.out == "restored 3 commits, 2 branches and 1 tags into flights\n"
-    assert cli("log", "dev", "--json").out == log
-    assert cli("ls", "-r", "v1", "--json").out == listing
-    assert cli("fsck", "--checksums").code == 0
-    assert cli("refs", "restore", dumped, "--json").json["commits"] == 3  # nothing new
-    assert cli("log", "dev", "--json").out == log
 
 
 def test_a_dump_goes_into_a_repository_of_another_name(cli, folder, history, dumped):
@@ -38,17 +21,6 @@ def test_a_dump_goes_into_a_repository_of_another_name(cli, folder, history, dum
     assert (
         cli("ls", "-r", "main", "-R", "trains").out == cli("ls", "-r", "main", "-R", "flights").out
     )
-
-
-def test_a_dump_that_does_not_fit_is_refused(cli, history, dumped, tmp_path):
-    history.branch("main").commit("on", allow_empty=True)
-    said = cli("refs", "restore", dumped, "--json")
-    assert (said.code, said.error["code"]) == (1, ErrorCode.ALREADY_EXISTS)
-    dumped.write_bytes(dumped.read_bytes().replace(b"first", b"forst"))
-    with graveler.init(tmp_path / "other"):
-        said = cli("refs", "restore", dumped, "-C", tmp_path / "other", "--json")
-    assert (said.code, said.error["code"]) == (1, ErrorCode.CORRUPTION)
-    assert cli("refs", "restore", tmp_path / "nowhere").code == 2
 
 
 def test_a_restore_names_the_refs_that_it_left_out(cli, lake, folder, history, tmp_path):

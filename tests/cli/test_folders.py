@@ -1,17 +1,14 @@
 """Folders on the command line: summaries, exit codes, Ctrl-C, a progress bar on terminals."""
 
-import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 from contextlib import suppress
 
 import pytest
 
-from graveler.base.clock import SystemClock
-from graveler.errors import ErrorCode, FencedError
+from graveler.errors import ErrorCode
 from graveler.reads import downloads
 from graveler.repository.writes import folders
 
@@ -69,52 +66,11 @@ def test_links_are_followed_unless_told_otherwise(cli, folder, source):
     assert cli("put", "-r", source, "main:", "--json").json["files"] == 1
 
 
-def test_type_and_pairs_are_those_of_all_files(cli, folder, source):
-    cli("put", "-r", source, "main:", "--content-type", "text/plain", "--meta", "k=v")
-    entry = cli("stat", "main:deep/b", "--json").json
-    assert (entry["content_type"], entry["metadata"]) == ("text/plain", {"k": "v"})
-    assert cli("put", "-r", source, "main:", "--replace", "--json").json["files"] == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        (["put", "graveler.toml", "main:x", "--delete"], "--delete: only with -r"),
-        (["put", "graveler.toml", "main:x", "--no-follow-links"], "--no-follow-links: only"),
-        (
-            ["get", "main:x", "out", "--exclude", "x", "--threads", "2"],
-            "--exclude, --threads: only",
-        ),
-        (["put", "-r", ".", "a/x"], "or :PATH on the default branch"),
-        (["get", "-r", "a/x", "out"], "or :PATH on the default branch"),
-        (["get", "-r", "main:input"], "name the FOLDER"),
-        (["get", "-r", "main:readme.txt", "out"], "get it without -r"),
-        (["get", "-r", "main:input", "out", "--threads", "65"], "64"),
-    ],
-)
-def test_what_makes_no_sense_is_a_usage_error(cli, history, arguments, hint):
-    said = cli(*arguments)
-    assert said.code == 2
-    assert hint in said.err
-
-
-def test_nothing_below_is_an_error(cli, history, tmp_path):
-    said = cli("get", "-r", "main:nowhere", tmp_path / "out", "--json")
-    assert (said.code, said.error["code"]) == (1, ErrorCode.OBJECT_NOT_FOUND)
-
-
 def test_an_error_says_what_is_staged(cli, folder, source, monkeypatch):
     (source / "bad\udcff").write_text("")
     said = cli("put", "-r", source, "main:", "--json")
     assert (said.code, said.error["code"]) == (1, ErrorCode.INVALID_INPUT)
     assert "bad" in said.error["message"]
-    (source / "bad\udcff").unlink()
-
-    def fenced(self, job):
-        raise FencedError("another attempt has the branch")
-
-    monkeypatch.setattr(folders._Sender, "send", fenced)
-    assert cli("put", "-r", source, "main:", "--json").error["code"] == ErrorCode.FENCED
 
 
 def test_ctrl_c_leaves_what_is_staged_and_says_how_to_go_on(cli, folder, source, monkeypatch):
@@ -132,9 +88,6 @@ def test_ctrl_c_leaves_what_is_staged_and_says_how_to_go_on(cli, folder, source,
         "code": "interrupted",
         "message": "interrupted; 1 file is staged: upload again to go on, what is there is skipped",
     }
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
-    assert cli("put", "-r", source, "main:", "--json").json["skipped"] == 1
 
 
 def test_ctrl_c_while_a_folder_comes_down(cli, folder, source, tmp_path, monkeypatch):
@@ -149,28 +102,6 @@ def test_ctrl_c_while_a_folder_comes_down(cli, folder, source, tmp_path, monkeyp
     assert said.err == (
         "error: interrupted; download again to go on, the files that are there stay\n"
     )
-
-
-def test_a_signal_ends_the_program_and_the_same_command_goes_on(folder, tmp_path):
-    source = tmp_path / "many"
-    source.mkdir()
-    for number in range(400):
-        (source / f"{number:05}").write_bytes(b"%d" % number)
-    call = [sys.executable, "-m", "graveler.cli", "put", "-r", str(source), "main:", "--json"]
-    program = subprocess.Popen(call, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    objects = folder / "objects"
-    while sum(1 for _ in objects.rglob("data/*/*")) < 20:
-        SystemClock().sleep(0.02)
-        assert program.poll() is None
-    program.send_signal(signal.SIGINT)
-    _, err = program.communicate(timeout=60)
-    assert program.returncode == 130, err
-    message = json.loads(err)["error"]["message"]
-    staged = int(message.split("; ")[1].split()[0].replace(",", ""))
-    again = subprocess.run(call, cwd=folder, capture_output=True, check=True)
-    done = json.loads(again.stdout)
-    assert done["skipped"] == staged > 0
-    assert done["files"] == 400 - staged
 
 
 def test_a_bar_is_shown_on_a_terminal_and_nowhere_else(folder, source):

@@ -21,6 +21,7 @@ def judged(folder):
 
 
 def test_what_was_said_of_a_run_and_of_a_commit_is_shown(cli, judged):
+    assert "no gate has judged 'main~1'" in cli("gates", "show", "main~1").err
     shown = cli("gates", "show", "hour 05")
     assert "to publish into main" in shown.out
     assert "gate      sizes: passed in 0.0" in shown.out
@@ -33,11 +34,6 @@ def test_what_was_said_of_a_run_and_of_a_commit_is_shown(cli, judged):
     assert verdict["reason"] == "'t/b' has 5 bytes, less than 100"
     assert verdict["commit"] == said["commit"]
     assert "refused in" in cli("gates", "show", said["commit"]).out
-
-
-def test_what_was_never_judged_is_told(cli, judged):
-    assert "no gate has judged 'main~1'" in cli("gates", "show", "main~1").err
-    assert cli("gates", "show", "nothing").code == 1
 
 
 def test_judgements_are_listed_the_latest_first(cli, judged):
@@ -69,7 +65,6 @@ def test_gates_are_required_shown_and_dropped(cli, judged):
     assert refused.code != 0
     assert "sizes: 't/c' has 0 bytes" in refused.err
     assert cli("gates", "drop", "main").out == "removed all required gates from main\n"
-    assert cli("gates", "drop", "main").code == 1
     assert cli("commit", "-m", "empty").code == 0
 
 
@@ -94,48 +89,6 @@ def test_a_dry_run_of_a_merge_is_judged_as_the_merge(cli, repo, least, code, wor
     assert latest["reused"] == ["sizes"]
 
 
-def test_a_dry_run_without_required_gates_has_no_verdicts(cli, repo):
-    repo.create_branch("dev").put("t/a", b"12345")
-    repo.branch("dev").commit("more")
-    (found,) = cli("merge", "dev", "main", "--dry-run", "--json").lines
-    assert found["verdicts"] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["main"], "name a built-in check"),
-        (["main", "rows"], "no built-in check 'rows': there are dbt_results, file_format"),
-        (["main", "row_count", "--with", "at_least"], "give NAME=VALUE"),
-        (["main", "row_count", "--with", "least=1"], "unexpected keyword"),
-        (
-            ["main", "row_count", "--with", "at_least=x"],
-            "at_least 'x': give a whole number or null",
-        ),
-        (["main", "row_count", "--with", "at_least=1.5"], "at_least 1.5: give a whole number"),
-        (["main", "row_count", "--with", "prefix=2013"], "prefix 2013: give text"),
-        (["main", "row_count", "--with", "prefix=/t/"], "no path begins so"),
-        (["main", "freshness", "--with", "max_age=soon"], "max_age='soon': give a timedelta"),
-        (["main", "freshness", "--with", "max_age=NaN"], "max_age nan: give a number"),
-        (["main", "in_range", "--with", "column=a", "--with", "nan=maybe"], "give true or false"),
-        (["main", "not_null", "--with", "columns=[1]"], "columns (1,): give a list of texts"),
-        (["main", "schema", "--with", 'columns={"a": 1}'], "column ('a', 1): give types"),
-        (
-            ["main", "not_null", "--with", "columns=a", "--with", "columns=b"],
-            """columns is given twice; give several values as a list in JSON, columns='["a", "b"]'""",
-        ),
-        (["main", "row_count", "--severity", "loud"], "severity='loud'"),
-        (["main", "row_count", "--timeout", "soon"], "--timeout 'soon'"),
-        (["main", "tests.nowhere:check"], "ModuleNotFoundError"),
-        (["main", "nowhere:check"], "takes required gates from no module"),
-    ],
-)
-def test_what_cannot_be_required_is_told(cli, judged, arguments, said):
-    refused = cli("gates", "require", *arguments)
-    assert refused.code != 0
-    assert said in refused.err
-
-
 @pytest.mark.parametrize(
     ("check", "parameters", "shown"),
     [
@@ -148,7 +101,7 @@ def test_what_cannot_be_required_is_told(cli, judged, arguments, said):
         ("freshness", ["max_age=3600"], "max_age=3600"),
     ],
 )
-def test_parameters_are_json_or_text(cli, judged, check, parameters, shown):
+def test_parameters_are_json_or_text(cli, folder, check, parameters, shown):
     given = [text for parameter in parameters for text in ("--with", parameter)]
     required = cli("gates", "require", "main", check, *given)
     assert required.code == 0

@@ -5,13 +5,11 @@ import signal
 import socket
 import subprocess
 import sys
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import graveler
-from graveler.gc.marks import Kind
 from graveler.lake.factory import init
 from tests.harness.programs import ROOT
 from tests.harness.webhdfs import WebHdfs
@@ -107,22 +105,6 @@ def test_success_is_committed_if_wanted(start, folder):
         assert lake.repository("flights").branch("dev").head.message == "write t"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "error"),
-    [
-        (["--host", "0.0.0.0"], 1, "give a token"),  # noqa: S104
-        (["--token", "short"], 1, "a token of 5 characters"),
-        (["--token", TOKEN, "--token-file", __file__], 2, "give one of them"),
-        (["--port", "65536"], 2, "65535"),
-    ],
-)
-def test_what_cannot_be_is_an_error(cli, folder, arguments, code, error):
-    said = cli("gateway", folder, *arguments)
-    assert said.code == code
-    assert error in said.err
-    assert TOKEN not in said.err
-
-
 def test_a_second_signal_cuts_requests_off(start):
     process, (address,) = start(lines=1, GRAVELER_GATEWAY_TOKEN=TOKEN)
     with uploading(address) as connection:
@@ -132,32 +114,6 @@ def test_a_second_signal_cuts_requests_off(start):
         process.terminate()
         assert ended(process) == (0, "", "")
         assert connection.recv(1000) == b""
-
-
-def test_a_gateway_that_is_killed_leaves_nothing_to_see(start, folder):
-    process, (address,) = start(GRAVELER_GATEWAY_TOKEN=TOKEN)
-    mine = client(address)
-    mine.create("/t/a", b"x")
-    mine.create("/t/_temporary/0/b", b"working file")
-    mine.mkdirs("/empty")
-    with uploading(address):
-        process.kill()
-        process.communicate(timeout=120)
-    mine.close()
-    with graveler.open(folder) as lake:
-        repo = lake.repository("flights")
-        branch = repo.branch("dev")
-        assert [change.path for change in branch.uncommitted()] == ["t/a"]
-        branch.commit("what was staged")
-        orphans = {info.key for info in repo.stores.objects.list("data/")}
-        orphans.remove(branch.stat("t/a").address)
-        assert len(orphans) == 1
-        assert repo.gc.mark(grace=timedelta(0), dry_run=True).condemned[Kind.DATA].count == 1
-    _, (address,) = start(GRAVELER_GATEWAY_TOKEN=TOKEN)
-    again = client(address)
-    assert again.names("") == ["t/"]
-    assert again.names("/t") == ["a"]
-    again.close()
 
 
 def uploading(address):

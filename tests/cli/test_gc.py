@@ -14,38 +14,6 @@ def garbage(history):
     return lost
 
 
-def test_rules_are_set_shown_and_taken_away(cli, folder):
-    assert cli("gc", "rules").out == "all branches  everything\n"
-    cli("gc", "keep", "--days", "30")
-    said = cli("gc", "keep", "run-*", "--days", "7", "--count", "1")
-    assert said.out.splitlines() == ["run-*       7 days or 1 commit", "all others  30 days"]
-    assert cli("gc", "rules", "--json").json == {
-        "default": {"days": 30.0, "count": None},
-        "patterns": {"run-*": {"days": 7.0, "count": 1}},
-    }
-    assert cli("gc", "forget", "run-*").out == "all branches  30 days\n"
-    assert cli("gc", "forget").out == "all branches  everything\n"
-    assert cli("gc", "keep", "--everything").code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("keep",), "give --days, --count or both, or --everything"),
-        (("keep", "--everything", "--days", "1"), "give --days, --count or both"),
-        (("keep", "", "--count", "1"), "pattern=''"),
-        (("forget", ""), "pattern=''"),
-        (("keep", "--count", "0"), "count=0: give a whole number from 1 on"),
-        (("mark", "--window", "7"), "--window '7': give a number and d, h, m or s"),
-        (("run", "--grace", "-1d"), "--grace '-1d': give a number"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(cli, folder, arguments, says):
-    said = cli("gc", *arguments)
-    assert said.code != 0
-    assert says in said.err
-
-
 def test_a_dry_run_says_what_would_go_and_leaves_it(cli, garbage, repo):
     objects = {info.key for info in repo.stores.objects.list("data/")}
     said = cli("gc", "run", "--dry-run", "--grace", "0")
@@ -61,30 +29,18 @@ def test_a_dry_run_says_what_would_go_and_leaves_it(cli, garbage, repo):
 
 def test_from_mark_to_sweep(cli, garbage, repo):
     cli("gc", "keep", "main", "--count", "1")
-    said = cli("gc", "mark", "--grace", "0", "--window", "2h")
-    assert said.out.splitlines()[-1].endswith("would be freed")
+    cli("gc", "mark", "--grace", "0", "--window", "2h")
     (mark,) = cli("gc", "list", "--json").lines
     assert (mark["state"], mark["window"], mark["grace"]) == ("condemned", "2h", "0s")
     assert mark["condemned"]["commits"] == {"count": 2}
     too_early = cli("gc", "sweep", mark["id"])
-    assert too_early.code == 1
-    assert f"mark {mark['id']} may be swept from " in too_early.err
-    dry = cli("gc", "sweep", mark["id"], "--dry-run")
-    assert "would go" in dry.out
-    assert cli("get", f"{garbage}:input/06:00/b.csv").out == "b\n"
-    refused = cli("branch", "create", "again", garbage)
-    assert refused.code == 1
-    assert f"graveler gc undelete {mark['id']}" in refused.err
-    assert cli("branch", "create", "again", garbage, "--json").error["code"] == "expired"
-
+    assert (too_early.code, f"mark {mark['id']} may be swept from " in too_early.err) == (1, True)
+    assert "would go" in cli("gc", "sweep", mark["id"], "--dry-run").out
     assert cli("gc", "undelete", mark["id"]).code == 0
-    assert cli("branch", "create", "again", garbage).code == 0
-    assert cli("gc", "run", "--grace", "0", "--dry-run", "--json").json["bytes_condemned"] == 0
-    cli("branch", "delete", "again")
+    assert cli("gc", "list").out.splitlines()[0].split()[1] == "undeleted"
     (new,) = cli("gc", "run", "--grace", "0", "--window", "0", "--json").lines
     assert (new["state"], new["freed"]["commits"]) == ("swept", {"count": 2})
     assert new["bytes_freed"] == new["bytes_condemned"] > 0
-    assert cli("gc", "list").out.splitlines()[0].split()[1] == "undeleted"
     assert cli("gc", "show", new["id"], "--json").json == new
     assert "freed" in cli("gc", "show", new["id"]).out
 
@@ -96,17 +52,6 @@ def test_an_expired_commit_is_in_the_log_and_reported_when_read(cli, garbage):
     assert [line.endswith("expired") for line in lines] == [False, True, False]
     assert [line["expired"] for line in cli("log", "--json").lines] == [False, True, False]
     gone = cli("log", "--json").lines[1]["id"]
-    for address in (f"{gone}:readme.txt", "main~1:readme.txt", f"{gone[:8]}:readme.txt"):
-        said = cli("get", address)
-        assert said.code == 1
-        assert f"commit {gone[:12]} expired: garbage collection" in said.err
-    for arguments in (
-        ("diff", "main~1", "main"),
-        ("merge", gone, "main"),
-        ("tag", "create", "t", gone),
-    ):
-        assert cli(*arguments, "--json").error["code"] == "expired"
-    assert cli("get", "main:readme.txt").out == "hello again"
     for ref in (gone, "main"):  # an expired commit, and a kept one for comparison
         said = cli("show", ref)
         assert said.code == 0
@@ -125,3 +70,17 @@ def test_what_is_not_ours_is_named_and_left(cli, garbage, repo):
     assert "unknown, left alone: _graveler/readme, notes/todo.txt" in said.out
     assert repo.stores.objects.get("notes/todo.txt") == b"mine"
     assert repo.stores.objects.get("_graveler/readme") == b"mine"
+
+
+def test_rules_are_set_shown_and_taken_away(cli, folder):
+    assert cli("gc", "rules").out == "all branches  everything\n"
+    cli("gc", "keep", "--days", "30")
+    said = cli("gc", "keep", "run-*", "--days", "7", "--count", "1")
+    assert said.out.splitlines() == ["run-*       7 days or 1 commit", "all others  30 days"]
+    assert cli("gc", "rules", "--json").json == {
+        "default": {"days": 30.0, "count": None},
+        "patterns": {"run-*": {"days": 7.0, "count": 1}},
+    }
+    assert cli("gc", "forget", "run-*").out == "all branches  30 days\n"
+    assert cli("gc", "forget").out == "all branches  everything\n"
+    assert cli("gc", "keep", "--everything").code == 0

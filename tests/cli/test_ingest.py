@@ -75,10 +75,3 @@ def test_a_quarantine_is_listed_and_released(cli, staged):
     again = cli("ingest", "release", SHELF)
     assert again.out == f"was released before: {SHELF} → main {head[:12]}\n"
     assert cli("ingest", "quarantined").out == ""
-
-
-@pytest.mark.parametrize("gate", ["rules", "rules:none", "nowhere:no_bad", ":x"])
-def test_a_gate_that_cannot_be_imported_is_a_usage_error(cli, staged, gate):
-    said = cli("ingest", "tick", "--gate", gate)
-    assert said.code == 2
-    assert f"--gate {gate!r}" in said.err

@@ -79,14 +79,3 @@ def test_a_lake_is_shared_with_the_group_of_its_folder(cli, tmp_path):
     assert cli("init", shared, "--group").code == 0
     assert "group = true" in (shared / "graveler.toml").read_text()
     assert (shared / "kv.sqlite3").stat().st_mode & 0o060 == 0o060
-
-
-def test_verbs_take_a_path_before_its_pattern(cli, repo):
-    main = repo.branch("main")
-    main.put_many({"a[1].csv": b"odd", "a1.csv": b"plain"})
-    assert cli("commit", "main:a[1].csv", "-m", "odd").code == 0
-    assert [change.path for change in main.uncommitted()] == ["a1.csv"]
-    assert cli("cp", "main:a[1].csv", "main:b").code == 0
-    assert cli("get", "main:b").raw == b"odd"
-    assert cli("rm", "main:a[1].csv").code == 0
-    assert [entry.path for entry in main.entries()] == ["a1.csv", "b"]

@@ -39,9 +39,3 @@ def test_a_place_may_be_relative_and_the_advice_declares_it(cli, folder, tmp_pat
         assert cli("links", "disallow", "../data").code == 0
         assert cli("links", "allow", "../data").out == said.out
         main.link("raw", address=f"file://{tmp_path}/data/raw.csv")
-
-
-def test_what_is_no_place_is_refused(cli, folder):
-    refused = cli("links", "allow", "s4://bucket")
-    assert refused.code != 0
-    assert "s4://bucket" in refused.err

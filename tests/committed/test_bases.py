@@ -5,11 +5,11 @@ from itertools import count
 import pytest
 
 from graveler.committed import bases as module
-from graveler.committed.apply import apply
 from graveler.committed.bases import CONFLICT, LEVELS, MOST_BASES, WIDEST, Base, Bases, BaseValues
 from graveler.committed.merge import Earlier, merge
 from graveler.committed.metarange import EMPTY_METARANGE
-from tests.committed.trees import CRUMBS, WHOLE, Forest, contents, record, text_of
+from tests.committed.drawing import NAMES, edited, wide
+from tests.committed.trees import CRUMBS, WHOLE, Forest, text_of
 
 KEY = b"k"
 
@@ -51,28 +51,20 @@ def history():
     ("base", "one", "other", "expected"),
     [
         ("o", "x", "o", "x"),
-        ("o", "o", "y", "y"),
         ("o", "x", "x", "x"),
         ("o", "x", "y", CONFLICT),
         ("o", "", "o", None),
         ("o", "", "y", CONFLICT),
         ("", "x", "", "x"),
         ("", "x", "y", CONFLICT),
+        (None, "x", "", "x"),
     ],
 )
 def test_two_bases_are_merged_over_what_they_have_in_common(history, base, one, other, expected):
-    history.add("o", base)
     history.add("a", one)
     history.add("b", other)
-    history.under("a", "b", "o")
+    history.under("a", "b", *([history.add("o", base)] if base is not None else []))
     assert history.value("a", "b") == history.value("b", "a") == expected
-
-
-def test_two_bases_without_a_common_history_start_from_nothing(history):
-    history.add("a", "x")
-    history.add("b", "")
-    history.under("a", "b")
-    assert history.value("a", "b") == "x"
 
 
 def test_bases_that_agree_are_not_looked_into(history):
@@ -124,10 +116,7 @@ def ladder(history, levels):
 
 def test_levels_are_followed_as_deep_as_is_allowed(history):
     assert ladder(history, LEVELS) == "v0"
-
-
-def test_beyond_the_last_level_the_path_is_a_conflict(history):
-    assert ladder(history, LEVELS + 1) is CONFLICT
+    assert ladder(History(), LEVELS + 1) is CONFLICT
 
 
 def test_beyond_so_many_commits_the_path_is_a_conflict(history, monkeypatch):
@@ -147,21 +136,14 @@ def test_so_many_bases_are_merged_in_every_order(history, width, expected):
     assert history.value(*names) == expected
 
 
-def grow(forest, tree, *changed):
-    return apply(
-        forest.fresh(), tree, [record(key, text) for key, text in changed], CRUMBS
-    ).metarange
-
-
 def test_several_bases_open_only_what_the_sides_changed():
     forest = Forest()
-    keys = [f"k{n:04d}" for n in range(1000)]
-    start = apply(forest.fresh(), EMPTY_METARANGE, map(record, keys), CRUMBS).metarange
-    one = grow(forest, start, ("k0100", "one"))
-    two = grow(forest, start, ("k0200", "two"))
-    both = grow(forest, one, ("k0200", "two"))
-    source = grow(forest, both, ("k0100", "late"), ("k0500", "s"))
-    dest = grow(forest, both, ("k0900", "d"))
+    start = wide(forest)
+    one = edited(forest, start, k0100="one")
+    two = edited(forest, start, k0200="two")
+    both = edited(forest, one, k0200="two")
+    source = edited(forest, both, k0100="late", k0350="s")
+    dest = edited(forest, both, k0300="d")
     asked = count()
 
     def below(_commits, _other):
@@ -171,17 +153,12 @@ def test_several_bases_open_only_what_the_sides_changed():
     bases = Bases((Base("one", one), Base("two", two)), below)
     store = forest.fresh()
     merged = merge(store, bases, source, dest, splitting=CRUMBS)
-    assert contents(forest.fresh(), merged.metarange) == {
-        **dict.fromkeys(keys, "1"),
-        "k0100": "late",
-        "k0200": "two",
-        "k0500": "s",
-        "k0900": "d",
-    }
+    changed = {"k0100": "late", "k0200": "two", "k0350": "s", "k0300": "d"}
+    assert forest.contents(merged.metarange) == dict.fromkeys(NAMES, "1") | changed
     assert store.stats.ranges_read < 20
     assert next(asked) == 1  # one look-up serves all paths
     earlier = Earlier(dest, merged.metarange)
-    moved = grow(forest, dest, ("k0700", "later"))
+    moved = edited(forest, dest, k0250="later")
     again = forest.fresh()
     redone = merge(again, bases, source, moved, splitting=CRUMBS, earlier=earlier)
     at_once = merge(forest.fresh(), bases, source, moved, splitting=CRUMBS)

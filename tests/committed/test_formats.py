@@ -5,11 +5,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from xxhash import xxh3_128_digest
-
 from graveler.committed import metarange
 from graveler.committed.apply import apply
-from graveler.committed.cache.disk_cache import DiskCache
 from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.cache.table import TableKind
 from graveler.committed.metarange import EMPTY_METARANGE
@@ -132,15 +129,6 @@ def test_the_example_of_a_digest_is_right():
         f"digest        {digest}",
     ]
     assert_documented("metarange.md", expected)
-
-
-def test_the_sidecar_is_laid_out_as_described(tmp_path):
-    _, records, _ = example()
-    ids = b"".join(identifier for _, identifier, _ in records)
-    DiskCache(tmp_path, 1 << 20).add("name", b"table", ids)
-    ids += xxh3_128_digest(b"table")
-    assert (tmp_path / "name.sst").read_bytes() == b"table"
-    assert (tmp_path / "name.rid").read_bytes() == ids + xxh3_128_digest(ids)
 
 
 def test_the_pages_name_every_rule_of_the_splitting():

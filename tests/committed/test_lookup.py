@@ -29,15 +29,19 @@ def test_keys_are_found_in_any_order_and_repeat(tree, count):
     assert list(find_many(store, metarange, asked)) == [ROWS.get(key) for key in asked]
 
 
-@pytest.mark.parametrize("asked", [[b"z"] * 100, [b"a"] * 100, [b"a", b"z"] * 50])
-def test_keys_before_and_behind_all_ranges_are_missing(tree, asked):
-    store, metarange = tree
-    assert list(find_many(store, metarange, asked)) == [None] * 100
+STEMS = [key[:-1] for key in ROWS] + [key + b"0" for key in ROWS]
+MISSING = {
+    "behind": [b"z"] * 100,
+    "before": [b"a"] * 100,
+    "around": [b"a", b"z"] * 50,
+    "alike": STEMS,
+    "longer than a range": [b"k" + b"0" * 50_000] * 100,
+}
 
 
-def test_keys_that_start_as_others_do_are_told_apart(tree):
+@pytest.mark.parametrize("asked", MISSING.values(), ids=list(MISSING))
+def test_keys_that_no_range_has_are_missing(tree, asked):
     store, metarange = tree
-    asked = [key[:-1] for key in ROWS] + [key + b"0" for key in ROWS]
     assert list(find_many(store, metarange, asked)) == [None] * len(asked)
 
 
@@ -51,13 +55,6 @@ def test_keys_of_several_lengths_are_found_in_one_range():
     assert list(found) == rows
     assert list(found[5:9]) == rows[5:9]
     assert [found[place] for place in range(-3, 9)] == [*rows[-3:], *rows[:9]]
-
-
-def test_keys_longer_than_the_whole_range_are_missing():
-    store = new_store()
-    metarange = write_ranges(store, ["a b"])
-    asked = [b"a" + b"0" * 1_000] * 100
-    assert list(find_many(store, metarange, asked)) == [None] * 100
 
 
 @pytest.mark.parametrize("count", [1, 100])

@@ -5,16 +5,13 @@ from itertools import count
 
 import pytest
 
-from graveler.committed import metarange
 from graveler.committed.apply import apply
-from graveler.committed.cache.range_cache import RangeCache
-from graveler.committed.merge import merge
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.errors import BackendUnavailableError
 from graveler.objects.memory import MemoryStore
+from tests.committed.cache_files import store_over
 from tests.committed.trees import contents, record
 
 ONE_EACH = Splitting(max_bytes=1)
@@ -53,93 +50,64 @@ def fails_at(*places, error=BackendUnavailableError):
 @pytest.fixture(params=["memory", "disk"])
 def store(request, tmp_path):
     folder = tmp_path / "cache" if request.param == "disk" else None
-    yield RangeStore(Puts(), RangeCache(folder, 1 << 20))
+    yield store_over(Puts(), folder)
     assert [thread.name for thread in threading.enumerate() if "put" in thread.name] == []
     assert list(tmp_path.glob("cache/tmp/*")) == []
 
 
-@pytest.mark.parametrize("place", range(1, len(RECORDS) + 2))
+def commit(store, number=14):
+    return apply(store, EMPTY_METARANGE, RECORDS[:number], ONE_EACH).metarange
+
+
+@pytest.mark.parametrize("place", [1, 2, 7, 8, 14, 15])
 def test_after_a_failed_put_a_retry_makes_the_tree(store, place):
     store.objects.before = fails_at(place)
     with pytest.raises(BackendUnavailableError, match="network"):
-        apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH)
+        commit(store)
     assert len(store.objects.done) <= len(RECORDS)
     store.objects.before = fails_at()
-    tree = apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH).metarange
+    tree = commit(store)
     assert len(contents(store, tree)) == len(RECORDS)
     assert len(list(store.objects.list())) == len(RECORDS) + 1
 
 
-@pytest.mark.parametrize("place", range(1, 7))
-def test_a_merge_fails_with_the_put_of_a_held_range(store, place):
-    base = apply(store, EMPTY_METARANGE, RECORDS, Splitting()).metarange
-    later = [record(f"new-{n}") for n in range(6)]
-    source = apply(store, base, later[::2], Splitting()).metarange
-    dest = apply(store, base, later[1::2], Splitting()).metarange
-    store.objects.numbers = count(1)
-    store.objects.before = fails_at(place)
-    with pytest.raises(BackendUnavailableError):
-        merge(store, base, source, dest, splitting=ONE_EACH)
-    store.objects.before = fails_at()
-    tree = merge(store, base, source, dest, splitting=ONE_EACH).metarange
-    assert contents(store, tree) == {key.decode(): "1" for key, _, _ in (*RECORDS, *later)}
-    stored = {info.key for info in store.objects.list()}
-    assert {store.key(info.id) for info in metarange.read(store, tree)} < stored
+def writer_over(objects, hold=False):
+    return RangeWriter(store_over(objects), ONE_EACH, hold=hold)
 
 
 def test_a_range_that_could_not_be_put_is_not_forgotten():
-    objects = Puts(fails_at(2))
-    with RangeWriter(RangeStore(objects, RangeCache(None, 1 << 20)), ONE_EACH) as writer:
+    with writer_over(Puts(fails_at(2))) as writer:
         writer.add_all(RECORDS[:4])
         for _ in range(2):
             with pytest.raises(BackendUnavailableError):
                 writer.finish()
-
-
-def test_a_lone_range_that_could_not_be_put_is_put_again():
-    objects = Puts(fails_at(1))
-    with RangeWriter(RangeStore(objects, RangeCache(None, 1 << 20)), ONE_EACH) as writer:
+    alone = Puts(fails_at(1))
+    with writer_over(alone) as writer:
         writer.add_all(RECORDS[:1])
         with pytest.raises(BackendUnavailableError):
             writer.finish()
         (info,) = writer.finish()
-    assert objects.done == [f"_graveler/{info.id.hex()}"]
+    assert alone.done == [f"_graveler/{info.id.hex()}"]
 
 
-def test_a_foreign_error_of_a_put_is_not_taken_for_bad_order(store):
-    store.objects.before = fails_at(1, error=RuntimeError)
-    with (
-        pytest.raises(RuntimeError, match="network"),
-        RangeWriter(store, ONE_EACH) as writer,
-    ):
-        writer.add_all(RECORDS)
-
-
-def test_a_foreign_error_of_records_is_not_taken_for_bad_order(store):
+def test_a_foreign_error_is_not_taken_for_bad_order(store):
     def records():
         yield from RECORDS[:3]
         raise RuntimeError("the source broke")
 
     with pytest.raises(RuntimeError, match="broke"), RangeWriter(store, Splitting()) as writer:
         writer.add_all(records())
+    store.objects.before = fails_at(1, error=RuntimeError)
+    with pytest.raises(RuntimeError, match="network"), RangeWriter(store, ONE_EACH) as writer:
+        writer.add_all(RECORDS)
 
 
-def test_one_range_alone_is_put_by_the_caller(store):
-    putters = []
-    store.objects.before = lambda _number: putters.append(threading.current_thread())
-    with RangeWriter(store, ONE_EACH) as writer:
-        writer.add_all(RECORDS[:1])
-        writer.finish()
-    assert putters == [threading.current_thread()]
-
-
-@pytest.mark.parametrize("ranges", [1, 3])
-def test_a_tree_is_put_beside_its_last_ranges(store, ranges):
-    together = threading.Barrier(ranges + 1)
+def test_a_tree_is_put_beside_its_last_ranges(store):
+    together = threading.Barrier(4)
     store.objects.before = lambda _number: together.wait(30)  # breaks if fewer come
-    tree = apply(store, EMPTY_METARANGE, RECORDS[:ranges], ONE_EACH).metarange
+    tree = commit(store, 3)
     assert store.key(bytes.fromhex(tree)) in store.objects.done
-    assert len(store.objects.done) == ranges + 1
+    assert len(store.objects.done) == 4
 
 
 def test_a_tree_is_not_known_before_its_ranges_are_stored(store):
@@ -154,7 +122,7 @@ def test_a_tree_is_not_known_before_its_ranges_are_stored(store):
             return put
 
     def write():
-        made.append(apply(store, EMPTY_METARANGE, RECORDS[:1], ONE_EACH).metarange)
+        made.append(commit(store, 1))
 
     store.objects = Slow()
     caller = threading.Thread(target=write)
@@ -176,7 +144,7 @@ def test_a_tree_that_could_not_be_put_raises_after_its_ranges(store):
 
     store.objects.before = before
     with pytest.raises(BackendUnavailableError):
-        apply(store, EMPTY_METARANGE, RECORDS[:3], ONE_EACH)
+        commit(store, 3)
     assert store.stats.metaranges_written == 0
 
 
@@ -184,56 +152,32 @@ class Local(Puts):
     put_threads = 0
 
 
-def test_a_store_without_threads_gets_few_from_the_caller():
-    threads = []
+@pytest.mark.parametrize("number", [FEW, len(RECORDS)], ids=["few", "many"])
+def test_a_store_without_threads_gets_many_from_one_thread(number):
+    threads, me = [], threading.get_ident()
     puts = Local(lambda number: threads.append(threading.get_ident()))
-    store = RangeStore(puts, RangeCache(None, 1 << 26))
-    made = apply(store, EMPTY_METARANGE, RECORDS[:FEW], ONE_EACH)
-    assert made.summary.ranges_written == FEW
-    assert threads == [threading.get_ident()] * (FEW + 1)
-
-
-def test_a_store_without_threads_gets_many_from_one_thread():
-    threads = []
-    puts = Local(lambda number: threads.append(threading.get_ident()))
-    store = RangeStore(puts, RangeCache(None, 1 << 26))
-    tree = apply(store, EMPTY_METARANGE, RECORDS, ONE_EACH).metarange
-    assert len(contents(store, tree)) == len(RECORDS)
-    assert len(set(threads)) == 2
-    assert threads[-1] == threading.get_ident() != threads[0]
+    store = store_over(puts)
+    tree = commit(store, number)
+    assert len(contents(store, tree)) == number
     assert puts.done[-1] == store.key(bytes.fromhex(tree))  # after the ranges of the tree
-
-
-def test_ranges_are_made_while_others_are_put():
-    made = threading.Event()
-    puts = Local(lambda number: made.wait(30))
-    with RangeWriter(RangeStore(puts, RangeCache(None, 1 << 26)), ONE_EACH) as writer:
-        writer.add_all(RECORDS)
-        assert puts.done == []
-        made.set()
-        assert len(writer.finish()) == len(RECORDS)
-    assert len(puts.done) == len(RECORDS)
+    assert threads[-1] == me
+    if number == FEW:
+        assert threads == [me] * (FEW + 1)
+    else:
+        assert threads[0] != me
+        assert len(set(threads)) == 2
 
 
 @pytest.mark.parametrize("hold", [False, True])
 def test_the_caller_goes_on_where_a_put_failed(hold):
     puts = Local(fails_at(3))
-    store = RangeStore(puts, RangeCache(None, 1 << 26))
-    with RangeWriter(store, ONE_EACH, hold=hold) as writer:
+    with writer_over(puts, hold) as writer:
         with pytest.raises(BackendUnavailableError):
             writer.add_all(RECORDS[:FEW])
+            assert not (hold and puts.done)  # what is held is put at the end only
             writer.finish()
         writer._publisher.finish()  # the second call puts nothing twice
     assert len(puts.done) == len(set(puts.done)) >= 3
-
-
-def test_ranges_are_put_side_by_side(store):
-    together = threading.Barrier(4)
-    store.objects.before = lambda _number: together.wait(30)  # breaks if fewer come
-    with RangeWriter(store, ONE_EACH) as writer:
-        writer.add_all(RECORDS[:8])
-        assert len(writer.finish()) == 8
-    assert len(store.objects.done) == 8
 
 
 def test_what_waits_is_bounded(store):
@@ -249,19 +193,11 @@ def test_what_waits_is_bounded(store):
 
     thread = threading.Thread(target=write)
     thread.start()
-    thread.join(0.5)  # long enough to add all of them
+    thread.join(0.2)  # long enough to add all of them
     assert len(added) <= MOST_WAITING + 1  # the last range ends only with the record after it
     go.set()
     thread.join()
     assert len(store.objects.done) == len(added) == len(RECORDS)
-
-
-def test_held_ranges_are_put_by_finish_only(store):
-    with RangeWriter(store, ONE_EACH, hold=True) as writer:
-        writer.add_all(RECORDS)
-        assert store.objects.done == []
-        writer.finish()
-    assert len(store.objects.done) == len(RECORDS)
 
 
 def test_leaving_waits_for_pending_work_and_starts_nothing(store):
@@ -274,10 +210,7 @@ def test_leaving_waits_for_pending_work_and_starts_nothing(store):
         leaving.wait(30)
 
     store.objects.before = before
-    with (
-        pytest.raises(ValueError, match="enough"),
-        RangeWriter(store, ONE_EACH) as writer,
-    ):
+    with pytest.raises(ValueError, match="enough"), RangeWriter(store, ONE_EACH) as writer:
         writer.add_all(RECORDS[:MOST_WAITING])
         for _ in range(4):
             assert begun.acquire(timeout=30)

@@ -28,38 +28,28 @@ def written(file):
     return file.read()
 
 
-def test_a_table_has_the_same_bytes_in_memory_and_on_disk(cache):
+def test_a_table_has_the_same_bytes_in_memory_and_on_disk(cache, tmp_path):
     memory, disk = Scratch(cache.scratch, largest=MIB), Scratch(cache.scratch, largest=1 << 40)
     in_memory, on_disk = memory.file(), disk.file()
     assert (in_memory.on_disk, on_disk.on_disk) == (False, True)
-    assert written(in_memory) == written(on_disk)
+    body = written(in_memory)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert body == written(on_disk)
     memory.close()
     disk.close()
 
 
-def test_a_small_table_leaves_nothing_on_disk(cache, tmp_path):
-    scratch = Scratch(cache.scratch, largest=MIB)
-    written(scratch.file())
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-    scratch.close()
-
-
-def test_few_files_are_in_memory_and_closing_one_makes_room(cache):
+def test_few_files_are_in_memory_and_closing_gives_all_back(cache, tmp_path):
+    before = open_descriptors()
     scratch = Scratch(cache.scratch, largest=MIB)
     files = [scratch.file() for _ in range(20)]
+    for file in files:
+        written(file)
+    assert open_descriptors() == before + 18
     assert [file.on_disk for file in files] == [False] * 18 + [True] * 2
     files[3].close()
     assert not scratch.file().on_disk
     assert scratch.file().on_disk
-    scratch.close()
-
-
-def test_closing_gives_everything_back(cache, tmp_path):
-    before = open_descriptors()
-    scratch = Scratch(cache.scratch, largest=MIB)
-    for _ in range(20):
-        written(scratch.file())
-    assert open_descriptors() == before + 18
     scratch.close()
     scratch.close()
     assert open_descriptors() == before

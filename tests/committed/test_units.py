@@ -1,5 +1,7 @@
 """Tables merge as units: a log of Delta Lake makes its folder a unit."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,19 +9,9 @@ from hypothesis import strategies as st
 from graveler.committed.apply import apply
 from graveler.committed.diff import RawChange
 from graveler.committed.merge import Earlier, RawConflict, merge, merge_changes
-from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.splitting import Splitting
 from graveler.committed.units import log_of, units_of
-from tests.committed.trees import (
-    CRUMBS,
-    WHOLE,
-    Forest,
-    between,
-    contents,
-    new_store,
-    problems_of,
-    text_of,
-)
+from tests.committed.drawing import SPLITTINGS, assert_sound, grown
+from tests.committed.trees import WHOLE, Forest, between, contents, new_store, text_of
 
 STRATEGIES = (None, "source-wins", "dest-wins")
 LOG = "t/_delta_log/"
@@ -70,9 +62,6 @@ PATHS = st.sampled_from(
 ROOT = st.sampled_from(["_delta_log/0", "_delta_log/1", "A", "a"])
 STATES = st.lists(st.sampled_from("XABC"), min_size=3, max_size=3)
 STILL = st.sampled_from("XABC").map(lambda state: [state] * 3)
-SPLITTINGS = st.builds(
-    Splitting, max_bytes=st.sampled_from([100, 300, 10_000]), raggedness=st.integers(2, 5)
-)
 
 
 def side(states, place):
@@ -80,14 +69,14 @@ def side(states, place):
 
 
 def grow(store, states, splitting):
-    base = apply(store, EMPTY_METARANGE, between({}, side(states, 0)), splitting).metarange
+    base = grown(store, [side(states, 0)], splitting)
     return base, *(
         apply(store, base, between(side(states, 0), side(states, place)), splitting).metarange
         for place in (1, 2)
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(PATHS, STATES | STILL, max_size=14) | st.dictionaries(ROOT, STATES),
     SPLITTINGS,
@@ -107,8 +96,7 @@ def test_a_merge_with_tables_is_what_three_dicts_say(states, splitting, strategy
     assert [one.key for one in told] == sorted(one.key for one in told)
     if conflicts:
         return
-    assert contents(store, merged.metarange) == expected
-    assert list(problems_of(store, merged.metarange)) == []
+    assert_sound(store, merged.metarange, expected, splitting)
     changed = {
         one.key.decode(): text_of(one.right_value) for one in told if isinstance(one, RawChange)
     }
@@ -121,7 +109,7 @@ def test_a_merge_with_tables_is_what_three_dicts_say(states, splitting, strategy
     assert merged.whole == tuple(f"{unit}_delta_log".encode() for unit in folders(states))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @given(
     st.dictionaries(PATHS, STATES | STILL, max_size=14),
     st.dictionaries(PATHS, st.sampled_from("XABC"), max_size=6),
@@ -129,55 +117,20 @@ def test_a_merge_with_tables_is_what_three_dicts_say(states, splitting, strategy
     st.sampled_from(STRATEGIES),
 )
 def test_tables_in_a_merge_done_again(states, moved, splitting, strategy):
-    store = new_store()
+    store, rules = new_store(), {"strategy": strategy, "splitting": splitting}
     base, source, dest = grow(store, states, splitting)
-    done = merge(store, base, source, dest, strategy=strategy, splitting=splitting)
+    done = merge(store, base, source, dest, **rules)
     if done.conflicts or done.whole:
         return
     after = {key: text for key, text in (side(states, 2) | moved).items() if text != "X"}
     now = apply(store, dest, between(side(states, 2), after), splitting).metarange
-    at_once = merge(store, base, source, now, strategy=strategy, splitting=splitting)
-    again = merge(
-        store,
-        base,
-        source,
-        now,
-        strategy=strategy,
-        splitting=splitting,
-        earlier=Earlier(dest, done.metarange),
-    )
+    at_once = merge(store, base, source, now, **rules)
+    earlier = Earlier(dest, done.metarange)
+    again = merge(store, base, source, now, earlier=earlier, **rules)
     assert again.conflicts == at_once.conflicts
     assert again.whole == at_once.whole
     if not again.conflicts:
         assert contents(store, again.metarange) == contents(store, at_once.metarange)
-
-
-def test_a_log_over_many_ranges_is_torn_without_a_common_path():
-    forest = Forest()
-    log = dict.fromkeys((f"{LOG}{number:02}" for number in range(40)), "1")
-    trees = [
-        apply(forest.fresh(), EMPTY_METARANGE, between({}, side), CRUMBS).metarange
-        for side in (log, log | {f"{LOG}00": "s"}, log | {f"{LOG}39": "d"})
-    ]
-    base, source, dest = trees
-    for earlier in (None, Earlier(base, source)):
-        merged = merge(forest.fresh(), *trees, splitting=CRUMBS, earlier=earlier)
-        assert merged.conflicts == (RawConflict(b"t/_delta_log", None, None, None),)
-    settled = merge(forest.fresh(), *trees, splitting=CRUMBS, strategy="dest-wins")
-    assert forest.contents(settled.metarange) == forest.contents(dest)
-    assert settled.whole == (b"t/_delta_log",)
-
-
-def test_a_table_that_one_side_deleted_and_one_appended_to():
-    forest = Forest()
-    base = forest.tree(f"{LOG}0 t/a")
-    source = forest.tree(f"{LOG}0 {LOG}1 t/a t/b")
-    dest = forest.tree("u")
-    merged = merge(forest.fresh(), base, source, dest, splitting=WHOLE)
-    assert [conflict.key for conflict in merged.conflicts] == [b"t/_delta_log"]
-    for strategy, result in (("source-wins", f"{LOG}0 {LOG}1 t/a t/b u"), ("dest-wins", "u")):
-        merged = merge(forest.fresh(), base, source, dest, strategy=strategy, splitting=WHOLE)
-        assert forest.contents(merged.metarange) == dict.fromkeys(result.split(), "1")
 
 
 def test_a_resolver_is_asked_about_a_table_once_and_not_by_path():
@@ -191,22 +144,10 @@ def test_a_resolver_is_asked_about_a_table_once_and_not_by_path():
         asked.append(name)
         return "dest-wins"
 
-    merged = merge(
-        forest.fresh(),
-        base,
-        source,
-        dest,
-        splitting=WHOLE,
-        strategy="source-wins",
-        whole=whole,
-    )
+    rules: dict[str, Any] = {"strategy": "source-wins", "whole": whole, "splitting": WHOLE}
+    merged = merge(forest.fresh(), base, source, dest, **rules)
     assert asked == [b"t/_delta_log"]
-    assert forest.contents(merged.metarange) == {
-        "a": "s",
-        f"{LOG}0": "1",
-        f"{LOG}1": "d",
-        "t/a": "d",
-    }
+    assert forest.text(merged.metarange) == f"a=s {LOG}0 {LOG}1=d t/a=d"
 
 
 @pytest.mark.parametrize(
@@ -227,10 +168,10 @@ def test_which_log_a_path_is_in(key, log):
 
 def test_ranges_of_one_side_are_not_opened_for_tables():
     forest = Forest()
-    base = forest.tree("a b", f"s {LOG}0 u", "x y")
-    source = forest.tree("a b", f"s {LOG}0 {LOG}1 u", "x y")
-    dest = forest.tree("a b", f"s {LOG}0 u", "x y=d")
+    base = forest.tree(f"a b | s {LOG}0 u | x y")
+    source = forest.tree(f"a b | s {LOG}0 {LOG}1 u | x y")
+    dest = forest.tree(f"a b | s {LOG}0 u | x y=d")
     store = forest.fresh()
     merged = merge(store, base, source, dest, splitting=WHOLE)
-    assert forest.ranges(merged.metarange) == ["a b", f"s {LOG}0 {LOG}1 u", "x y=d"]
+    assert forest.text(merged.metarange) == f"a b | s {LOG}0 {LOG}1 u | x y=d"
     assert store.stats.ranges_read == 0

@@ -1,4 +1,4 @@
-"""Trees written as text, for tests: ``forest.tree("a b", "c=2")`` has two ranges that end naturally.
+"""Trees written as text, for tests: ``forest.tree("a b | c=2")`` has two ranges that end naturally.
 
 A key without ``=`` has content ``1``. ``c=2@x`` is content 2 at address x. Only the
 content enters the content identity; both enter the ids.
@@ -93,7 +93,9 @@ class Forest:
     def fresh(self) -> RangeStore:
         return new_store(self.objects)
 
-    def tree(self, *ranges: str) -> str:
+    def tree(self, *lines: str) -> str:
+        """Return a tree of ranges, which are separate lines or have ``|`` between them."""
+        ranges = [line for some in lines for line in some.split("|") if line.strip()]
         return write_ranges(self.fresh(), ranges)
 
     def ranges(self, tree: str) -> list[str]:
@@ -102,6 +104,10 @@ class Forest:
         return [
             " ".join(_line(rows_of(store.open(info.id)))) for info in metarange.read(store, tree)
         ]
+
+    def text(self, tree: str) -> str:
+        """Return the ranges of a tree on one line."""
+        return " | ".join(self.ranges(tree))
 
     def contents(self, tree: str) -> dict[str, str]:
         return contents(self.fresh(), tree)

@@ -38,22 +38,6 @@ def test_an_hour_holds_its_own_flights_and_weather(flights):
     assert {row["origin"] for row in rows(flights.weather.text(hour))} == {"EWR", "JFK", "LGA"}
 
 
-def test_an_hour_that_nothing_is_known_of_is_a_header_alone(flights):
-    assert rows(flights.flights.text(FIRST - timedelta(hours=5))) == []
-    assert flights.flights.text(FIRST - timedelta(hours=5)).startswith("year,month,day,")
-
-
-def test_what_lands_is_what_the_source_has(flights, tmp_path):
-    folder = land(flights, FIRST, tmp_path)
-    assert folder == tmp_path / "2013/01/01/10-00"
-    assert [file.name for file in landed_files(FIRST, tmp_path)] == ["flights.csv", "weather.csv"]
-    assert (folder / "flights.csv").read_text() == flights.flights.text(FIRST)
-
-
-def test_an_hour_that_has_not_arrived_has_no_files(tmp_path):
-    assert landed_files(FIRST, tmp_path) == []
-
-
 def test_a_damaged_hour_has_rows_twice_and_delays_as_text(flights):
     whole = rows(flights.flights.text(FIRST))
     broken = rows(damage(flights.flights.text(FIRST)))
@@ -64,7 +48,10 @@ def test_a_damaged_hour_has_rows_twice_and_delays_as_text(flights):
 
 def test_an_hour_that_arrives_again_replaces_what_arrived_before(flights, tmp_path):
     land(flights, FIRST, tmp_path, damaged=True)
+    assert landed_files(FIRST.replace(day=2), tmp_path) == []
     folder = land(flights, FIRST, tmp_path)
+    assert folder == tmp_path / "2013/01/01/10-00"
+    assert [file.name for file in landed_files(FIRST, tmp_path)] == ["flights.csv", "weather.csv"]
     assert (folder / "flights.csv").read_text() == flights.flights.text(FIRST)
 
 

@@ -148,30 +148,22 @@ def test_no_text_of_the_lake_becomes_markup(day):
     assert "graveler -C lakes/lake <1> log main --first-parent" in page.text
 
 
-def test_the_totals_are_those_of_the_result(day):
+def test_the_page_tells_each_attempt_and_the_stopped_hour(day):
     page = page_of(day)
-    for words in ("4,321", "hours published", "hour stopped by its gates", "12.5 s"):
-        assert words in page.text
-    assert page.of_class("total") == ["div"] * 7
-
-
-def test_every_attempt_has_a_row_and_the_stopped_one_stands_out(day):
-    page = page_of(day)
-    assert page.of_class("state") == ["span"] * 6
-    assert page.of_class("stopped") == ["tr"]
-    assert page.of_class("again") == ["tr"]
-    assert "1,238" in page.text
-    assert page.of_class("mark failed") == ["span"]
-    assert page.of_class("mark warned") == ["span"] * 5
-    assert "no sky" in page.text
-
-
-def test_the_stopped_hour_is_told_with_its_reason_and_its_end(day):
-    page = page_of(day)
-    assert page.of_class("stopped-card") == ["section"]
-    assert "22:00 arrived damaged and was stopped" in page.text
-    assert "2 later hours were published meanwhile" in page.text
-    assert "attempt 2 replaced the files of the first one" in page.text
+    words = (
+        *("4,321", "hours published", "hour stopped by its gates", "12.5 s", "1,238", "no sky"),
+        "22:00 arrived damaged and was stopped",
+        "2 later hours were published meanwhile",
+        "attempt 2 replaced the files of the first one",
+    )
+    assert [word for word in words if word not in page.text] == []
+    counts = {
+        "total": 7, "state": 6, "stopped": 1, "again": 1, "mark failed": 1, "mark warned": 5,
+        "stopped-card": 1, "main-dot": 5, "again-dot": 1, "stop-dot": 1, "lane again": 1, "lane": 4,
+    }  # fmt: skip
+    assert {kind: len(page.of_class(kind)) for kind in counts} == counts
+    dots = sum(len(page.of_class(f"{kind}-dot")) for kind in ("main", "again", "stop", "run"))
+    assert dots == len(list(day.repository.log("main")))
 
 
 def test_without_a_stopped_hour_there_is_no_word_of_one(pipeline):
@@ -181,16 +173,6 @@ def test_without_a_stopped_hour_there_is_no_word_of_one(pipeline):
     for kind in ("stopped-card", "stopped", "stop-dot", "lane parked", "again-dot"):
         assert page.of_class(kind) == []
     assert "January 1, 2013" in page.text
-
-
-def test_the_graph_has_every_commit_of_main_and_of_the_runs(day):
-    page = page_of(day)
-    commits = len(list(day.repository.log("main")))
-    dots = {kind: len(page.of_class(kind)) for kind in ("main-dot", "again-dot", "stop-dot")}
-    assert dots == {"main-dot": 5, "again-dot": 1, "stop-dot": 1}
-    assert sum(dots.values()) + len(page.of_class("run-dot")) == commits
-    assert page.of_class("lane again") == ["td"]
-    assert page.of_class("lane") == ["td"] * 4
 
 
 def test_a_run_that_waits_to_be_published_is_drawn_to_the_end(pipeline):
@@ -239,7 +221,7 @@ def test_a_range_that_comes_back_is_a_life_of_its_own(pipeline):
     assert sorted(lives) == [(1, 1), (2, 2), (3, 3)]
 
 
-@pytest.mark.parametrize("hours", [1, 2, 40])
+@pytest.mark.parametrize("hours", [1, 12])
 def test_no_row_of_the_picture_has_more_columns_than_commits(pipeline, hours):
     for number in range(hours):
         pipeline.hour(number)

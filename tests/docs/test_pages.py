@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.docs.output import bindings, matches
-from tests.docs.pages import ROOT, pages, parse
+from tests.docs.pages import ROOT, pages, parse, real_pages
 from tests.docs.playing import BlockError, commands, play
 
 PAGES = pages()
@@ -39,8 +39,14 @@ HIDDEN = {
 """The number of blocks of a page that readers do not see. A number may only fall."""
 
 
+REAL = {page.name for page in real_pages(long=False)}
+"""The pages of tests/real, which runs all of their blocks."""
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.of("test")], ids=lambda page: page.title
+    "page",
+    [page for page in PAGES if page.of("test") and page.name not in REAL],
+    ids=lambda page: page.title,
 )
 def test_the_blocks_of(page, tmp_path):
     play(page, "test", tmp_path)

@@ -10,73 +10,21 @@ from graveler.base.background import Inline
 from graveler.errors import GateFailedError, RunStateError
 from graveler.lake.factory import connect
 from graveler.testing.clock import FakeClock, SequenceIds
-from tests.harness.worlds import tree
+from tests.harness.worlds import ScriptedWorld, tree
 
 HOUR = "in/2013/01/01/05:00/"
+SHELF = "quarantine-2013-01-01T05-00"
 
 
-@graveler.gate
-def nothing_bad(candidate):
-    """Refuses new files that are bad."""
-    return not any(candidate.get(entry) == b"bad" for entry in candidate.added())
-
-
-def branched(repo, commit):
-    repo.create_branch("dev", commit)
-    repo.merge("dev", "main")
-
-
-def through_a_run(repo, commit):
-    with repo.run("other") as run:
-        run.copy(commit, "in/", "in/")
-
-
-def through_another_ingestion(repo, _commit):
-    (quarantine,) = repo.ingestion().quarantined()
-    repo.create_branch("in2", quarantine.name)
-    repo.ingestion("in2").branch.put("other", b"1")
-    repo.ingestion("in2").tick("2013-01-01T06:00Z")
-
-
-def entries_of_a_branch_that_was_reset(repo, commit):
-    branch = repo.create_branch("dev", commit)
-    entries = list(branch.entries("in/"))
-    branch.reset("main")
-    repo.branch("main").link_many(entries)
-
-
-def a_branch_below_main(repo, commit):
-    branch = repo.create_branch("main.x", commit)
-    repo.branch("main").link_many(branch.entries("in/"))
-
-
-DOORS = {
-    "merge": lambda repo, commit: repo.merge(commit, "main"),
-    "cherry-pick": lambda repo, commit: repo.cherry_pick(commit, "main"),
-    "copy": lambda repo, commit: repo.branch("main").copy(commit, "in/", "in/"),
-    "reset": lambda repo, commit: repo.branch("main").reset(commit),
-    "revert": lambda repo, _: repo.revert(repo.branch("ingest").head, "main"),
-    "branch": branched,
-    "run": through_a_run,
-    "ingestion": through_another_ingestion,
-    "entries": entries_of_a_branch_that_was_reset,
-    "dotted": a_branch_below_main,
-}
-
-
-@pytest.mark.parametrize("door", DOORS)
-def test_a_refused_hour_comes_by_its_release_alone(repo, door):
+def settle(repo):
     repo.branch("main").put("settled", b"0")
     repo.branch("main").commit("settled")
-    ingestion = repo.ingestion(gates=[nothing_bad], on_refusal="quarantine")
-    ingestion.branch.put(f"{HOUR}a", b"bad")
-    commit = ingestion.tick("2013-01-01T05:00Z").commit
-    with pytest.raises(RunStateError, match="ingest release quarantine-2013-01-01T05-00"):
-        DOORS[door](repo, commit)
-    assert not list(repo.branch("main").entries("in/"))
-    ingestion.release("quarantine-2013-01-01T05-00", gates=[])
-    assert repo.ref("main").get(f"{HOUR}a") == b"bad"
-    repo.merge("ingest", "main")
+    return repo
+
+
+@pytest.fixture
+def repo():
+    return settle(ScriptedWorld().repo(scripted=False))
 
 
 @graveler.gate
@@ -131,23 +79,48 @@ def on_a_judged_branch(repo):
     return repo.branch("prod").head.id
 
 
-def refused_tick(repo, on_refusal="hold"):
+def behind_a_merge(repo):
+    """The history of main is longer than that of the run, and is merged into a branch of it."""
+    refused_run(repo)
+    repo.create_branch("mine", repo.runs.get("r").branch)
+    for number in range(3):
+        repo.branch("main").put("settled", b"0")
+        repo.branch("main").commit(f"{number}", allow_empty=True)
+    return repo.merge("main", into="mine").commit.id
+
+
+def tick(repo, on_refusal):
     ingestion = repo.ingestion(gates=[refuses], on_refusal=on_refusal)
     ingestion.branch.put(f"{HOUR}a", b"bad")
-    ingestion.tick("2013-01-01T05:00Z")
+    return ingestion.tick("2013-01-01T05:00Z").commit
+
+
+def refused_tick(repo, on_refusal="hold"):
+    tick(repo, on_refusal)
     return judged(repo)
 
 
-CANDIDATES = {
+KINDS = {
     "parked": refused_run,
     "abandoned": abandoned_run,
     "newer attempt": newer_attempt,
     "judged": only_judged,
     "published later": published_later,
     "other target": on_a_judged_branch,
+    "behind a merge": behind_a_merge,
     "held tick": refused_tick,
     "quarantined tick": lambda repo: refused_tick(repo, "quarantine"),
+    "quarantined hour": lambda repo: tick(repo, "quarantine"),
 }
+
+
+def parent_of(repo, commit):
+    return 1 if len(repo.commit(commit).parents) > 1 else None
+
+
+def by_a_branch(repo, commit):
+    repo.create_branch("dev", commit)
+    repo.merge("dev", "main")
 
 
 def by_an_ingestion(repo, commit):
@@ -156,45 +129,72 @@ def by_an_ingestion(repo, commit):
     repo.ingestion("via").tick("2013-01-01T06:00Z")
 
 
-def by_commit_changes(repo, commit):
-    entries = list(repo.ref(commit).entries("in/"))
-    repo.branch("main").commit_changes(entries, message="c")
+def by_entries_of_a_branch_that_was_reset(repo, commit):
+    branch = repo.create_branch("dev", commit)
+    entries = list(branch.entries("in/"))
+    branch.reset("main")
+    repo.branch("main").link_many(entries)
 
 
-CANDIDATE_DOORS = {
-    **{door: DOORS[door] for door in ("merge", "copy", "reset", "branch", "entries", "dotted")},
-    "cherry-pick": lambda repo, commit: repo.cherry_pick(commit, "main", parent=1),
-    "revert": lambda repo, commit: repo.revert(commit, "main", parent=1),
+def by_a_branch_below_main(repo, commit):
+    branch = repo.create_branch("main.x", commit)
+    repo.branch("main").link_many(branch.entries("in/"))
+
+
+DOORS = {
+    "merge": lambda repo, commit: repo.merge(commit, "main"),
     "preview": lambda repo, commit: repo.preview_merge(commit, "main"),
+    "cherry-pick": lambda repo, commit: repo.cherry_pick(
+        commit, "main", parent=parent_of(repo, commit)
+    ),
+    "revert": lambda repo, commit: repo.revert(commit, "main", parent=parent_of(repo, commit)),
+    "copy": lambda repo, commit: repo.branch("main").copy(commit, "in/", "in/"),
     "link": lambda repo, commit: repo.branch("main").link_many(repo.ref(commit).entries("in/")),
-    "commit_changes": by_commit_changes,
+    "commit_changes": lambda repo, commit: repo.branch("main").commit_changes(
+        list(repo.ref(commit).entries("in/")), message="c"
+    ),
+    "reset": lambda repo, commit: repo.branch("main").reset(commit),
     "run": lambda repo, commit: repo.runs.open("taker").copy(commit, "in/", "in/"),
+    "branch": by_a_branch,
     "ingestion": by_an_ingestion,
+    "entries": by_entries_of_a_branch_that_was_reset,
+    "dotted": by_a_branch_below_main,
 }
-
-
-@pytest.fixture
-def settled(repo):
-    repo.branch("main").put("settled", b"0")
-    repo.branch("main").commit("settled")
-    return repo
-
-
-# the changes of the publish itself are published
-PAIRS = [
-    (kind, door)
-    for kind in CANDIDATES
-    for door in CANDIDATE_DOORS
-    if kind != "other target" or door not in ("cherry-pick", "revert")
-]
+PAIRS = [("parked", door) for door in DOORS]
+PAIRS += [(kind, door) for kind in KINDS if kind != "parked" for door in ("merge", "link", "reset")]
 
 
 @pytest.mark.parametrize(("kind", "door"), PAIRS)
-def test_a_candidate_that_was_not_published_stays_out(settled, kind, door):
-    commit = CANDIDATES[kind](settled)
+def test_a_candidate_that_was_not_published_stays_out(repo, kind, door):
+    commit = KINDS[kind](repo)
     with pytest.raises(RunStateError):
-        CANDIDATE_DOORS[door](settled, commit)
-    assert not list(settled.branch("main").entries("in/"))
+        DOORS[door](repo, commit)
+    assert not list(repo.branch("main").entries("in/"))
+
+
+QUARANTINE_DOORS = {
+    **{door: DOORS[door] for door in ("merge", "cherry-pick", "copy", "branch", "ingestion")},
+    "revert": lambda repo, _: repo.revert(repo.branch("ingest").head, "main"),
+    "shelf": lambda repo, _: by_an_ingestion(repo, SHELF),
+}
+
+
+@pytest.mark.parametrize("door", QUARANTINE_DOORS)
+def test_a_refused_hour_comes_by_its_release_alone(repo, door):
+    commit = tick(repo, "quarantine")
+    with pytest.raises(RunStateError, match=f"ingest release {SHELF}"):
+        QUARANTINE_DOORS[door](repo, commit)
+    assert tree(repo.branch("main")) == {"settled": "0"}
+    repo.ingestion().release(SHELF, gates=[])
+    assert repo.ref("main").get(f"{HOUR}a") == b"bad"
+    repo.merge("ingest", "main")
+
+
+def test_a_branch_of_a_refused_run_is_not_ingested(repo):
+    refused_run(repo)
+    with pytest.raises(RunStateError, match="work of run 'r'"):
+        by_an_ingestion(repo, repo.runs.get("r").branch)
+    assert tree(repo.branch("main")) == {"settled": "0"}
 
 
 def published_run(repo, into):
@@ -212,59 +212,36 @@ def published_hour(repo, into):
 PUBLISHED = {"run": published_run, "tick": published_hour}
 
 
-@pytest.mark.parametrize("deleted", [False, True])
-@pytest.mark.parametrize("into", ["main", "prod"])
+@pytest.mark.parametrize(("into", "deleted"), [("main", False), ("prod", False), ("prod", True)])
 @pytest.mark.parametrize("kind", PUBLISHED)
-def test_what_was_published_and_reset_away_is_merged(settled, kind, into, deleted):
-    settled.create_branch("prod", "main")
-    settled.create_branch("dev", "main")
-    commit = PUBLISHED[kind](settled, into)
-    settled.branch(into).reset(to=f"{commit}~1")
-    if deleted and into == "prod":
-        settled.delete_branch("prod")
-    settled.merge(commit, into="dev")
-    settled.cherry_pick(commit, onto="main", parent=1)
+def test_what_was_published_and_reset_away_is_merged(repo, kind, into, deleted):
+    repo.create_branch("prod", "main")
+    repo.create_branch("dev", "main")
+    commit = PUBLISHED[kind](repo, into)
+    repo.branch(into).reset(to=f"{commit}~1")
+    if deleted:
+        repo.delete_branch("prod")
+    repo.merge(commit, into="dev")
+    repo.cherry_pick(commit, onto="main", parent=1)
     for name in ("dev", "main"):
-        assert len(list(settled.branch(name).entries("in/"))) == 1
+        assert len(list(repo.branch(name).entries("in/"))) == 1
 
 
 @pytest.mark.parametrize("kept", ["branch", "tag"])
-@pytest.mark.parametrize("kind", PUBLISHED)
-def test_after_a_restore_the_history_of_refs_decides(lake, settled, kind, kept, tmp_path):
-    commit = PUBLISHED[kind](settled, "main")
+def test_after_a_restore_the_history_of_refs_decides(lake, kept, tmp_path):
+    repo = settle(lake.create_repository("flights"))
+    commit = published_run(repo, "main")
     if kept == "branch":
-        settled.create_branch("keep", commit)
+        repo.create_branch("keep", commit)
     else:
-        settled.tags.create("keep", commit)
-    settled.branch("main").reset(to=f"{commit}~1")
-    settled.dump_refs(tmp_path / "dump")
+        repo.tags.create("keep", commit)
+    repo.branch("main").reset(to=f"{commit}~1")
+    repo.dump_refs(tmp_path / "dump")
     config = replace(lake._config, kv_uri="mem://", cache_folder=tmp_path / "other-cache")
     ids = SequenceIds(10**6)
     with connect(config, clock=FakeClock(), ids=ids, background=Inline()) as other:
         repo = other.restore_repository(tmp_path / "dump", take_over=True)
         repo.merge("keep", into="main")
         assert len(tree(repo.branch("main"))) == 2
-        repo.branch("main").put("b", b"")
-        repo.branch("main").commit("b")
-        refused = refused_run(repo, "later")
         with pytest.raises(RunStateError):
-            repo.merge(refused, into="main")
-
-
-def test_a_branch_of_refused_work_is_not_ingested(settled):
-    refused_run(settled)
-    settled.create_branch("via", settled.runs.get("r").branch)
-    settled.branch("via").put(f"{HOUR}b", b"1")
-    with pytest.raises(RunStateError, match="work of run 'r'"):
-        settled.ingestion("via").tick("2013-01-01T05:00Z")
-    assert tree(settled.branch("main")) == {"settled": "0"}
-
-
-def test_a_branch_of_a_refused_hour_is_not_ingested(settled):
-    refused_tick(settled, "quarantine")
-    (quarantine,) = settled.ingestion().quarantined()
-    settled.create_branch("via", quarantine.commits[0])
-    settled.branch("via").put("other", b"1")
-    with pytest.raises(RunStateError, match="is in quarantine"):
-        settled.ingestion("via").tick("2013-01-01T06:00Z")
-    assert tree(settled.branch("main")) == {"settled": "0"}
+            repo.merge(refused_run(repo, "later"), into="main")

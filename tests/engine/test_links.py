@@ -57,25 +57,20 @@ def test_everything_below_a_declared_place_is_linked_and_read(repo, landing):
     main = repo.branch("main")
     main.link("raw", address=f"file://{landing}/05/raw.csv")
     assert main.get("raw") == b"raw"
-    with graveler.open(repo.stores.location) as lake:
-        assert lake.repository("flights").branch("main").get("raw") == b"raw"
 
 
 def test_a_place_covers_what_is_below_it_not_similar_names(repo, landing):
     (landing.parent / "landing-2").mkdir()
     (landing.parent / "landing-2" / "x").write_bytes(b"x")
-    repo.links.allow(str(landing))
-    with pytest.raises(PermissionDeniedError, match=f"declared: file://{landing}\\)"):
-        repo.branch("main").link("x", address=f"file://{landing.parent}/landing-2/x")
-    with pytest.raises(PermissionDeniedError):
-        repo.branch("main").link("x", address=f"file://{landing}/../landing-2/x")
-
-
-def test_a_link_out_of_a_place_does_not_lead_out_of_it(repo, landing):
     (landing / "out").symlink_to("/etc/passwd")
     repo.links.allow(str(landing))
-    with pytest.raises(PermissionDeniedError, match="/etc/passwd"):
-        repo.branch("main").link("x", address=f"file://{landing}/out")
+    for address, said in {
+        f"{landing.parent}/landing-2/x": f"declared: file://{landing}\\)",
+        f"{landing}/../landing-2/x": None,
+        f"{landing}/out": "/etc/passwd",
+    }.items():
+        with pytest.raises(PermissionDeniedError, match=said):
+            repo.branch("main").link("x", address=f"file://{address}")
 
 
 def test_linked_files_of_an_undeclared_place_are_unreadable(repo, landing):
@@ -97,17 +92,11 @@ def test_linked_files_of_an_undeclared_place_are_unreadable(repo, landing):
     assert main.get("raw") == b"raw"
 
 
-@pytest.mark.parametrize("place", ["", "landing", "s3://", "s4://x/y", "file://host/x"])
+@pytest.mark.parametrize("place", ["", "landing", "s3://", "s4://x/y", "file://host/x", "own"])
 def test_what_is_no_place_is_refused(repo, place):
-    with pytest.raises(InvalidInputError):
-        repo.links.allow(place)
+    with pytest.raises(InvalidInputError, match="own storage" if place == "own" else None):
+        repo.links.allow(f"{repo.storage}/data" if place == "own" else place)
     assert repo.links.list() == []
-
-
-def test_the_own_storage_needs_no_declaration(repo):
-    for place in (repo.storage, f"{repo.storage}/data"):
-        with pytest.raises(InvalidInputError, match="own storage"):
-            repo.links.allow(place)
 
 
 def test_a_place_has_settings_of_its_own_where_the_file_says_so(tmp_path):
@@ -146,7 +135,7 @@ def test_settings_of_places_that_make_no_sense_are_refused(tmp_path, text):
 
 
 def test_links_to_a_bucket_take_few_requests(tmp_path, s3_bucket, s3_options, monkeypatch):
-    """1,100 objects fill their prefix: this takes two pages, and no request for a single object."""
+    """60 objects fill their prefix: this takes a page, and no request for a single object."""
     client = boto3.client(
         "s3",
         endpoint_url=s3_options["endpoint_url"],
@@ -154,21 +143,20 @@ def test_links_to_a_bucket_take_few_requests(tmp_path, s3_bucket, s3_options, mo
         aws_access_key_id=s3_options["access_key"],
         aws_secret_access_key=s3_options["secret_key"],
     )
-    for number in range(1_100):
-        client.put_object(Bucket=s3_bucket, Key=f"links/{number // 12:04}/{number}", Body=b"x")
+    keys = [f"links/{number // 12}/{number}" for number in range(60)]
+    for key in keys:
+        client.put_object(Bucket=s3_bucket, Key=key, Body=b"x")
     settings = "\n".join(f'{name} = "{value}"' for name, value in s3_options.items())
-    folder = tmp_path / "lake"
-    folder.mkdir()
-    (folder / "graveler.toml").write_text(
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "graveler.toml").write_text(
         f'format = 1\n[links."s3://{s3_bucket}/links"]\n{settings}\n'
     )
-    with graveler.open(folder) as lake:
+    with graveler.open(tmp_path / "lake") as lake:
         repo = lake.create_repository("flights")
         repo.links.allow(f"s3a://{s3_bucket}/links")
         (store, _) = repo.stores.locate(f"s3://{s3_bucket}/links/x")
         assert isinstance(store, S3Store)
-        calls = []
-        call = store._call
+        calls, call = [], store._call
 
         def counted(*given, **named):
             calls.append(given[2])
@@ -176,14 +164,10 @@ def test_links_to_a_bucket_take_few_requests(tmp_path, s3_bucket, s3_options, mo
 
         monkeypatch.setattr(store, "_call", counted)
         main = repo.branch("main")
-        addresses = [
-            f"s3n://{s3_bucket}/links/{number // 12:04}/{number}" for number in range(1_100)
-        ]
-        main.link_many(Entry(f"p{number}", address, 1) for number, address in enumerate(addresses))
-        assert calls.count("list_objects_v2") <= 3
-        assert calls.count("head_object") == 0
-        entry = main.stat("p5")
-        assert entry.address == f"s3://{s3_bucket}/links/0000/5"
+        main.link_many(Entry(key[6:], f"s3n://{s3_bucket}/{key}", 1) for key in keys)
+        assert calls == ["list_objects_v2"]
+        entry = main.stat("0/5")
+        assert entry.address == f"s3://{s3_bucket}/links/0/5"
         assert entry.version.startswith('etag:"')
         with pytest.raises(ObjectNotFoundError, match=r"'gone'.*links/gone"):
             main.link("gone", address=f"s3://{s3_bucket}/links/gone")
@@ -192,22 +176,18 @@ def test_links_to_a_bucket_take_few_requests(tmp_path, s3_bucket, s3_options, mo
 def test_main_never_comes_to_name_what_is_not_there(repo, landing):
     """Every kind of link checks the object, so no run can publish a path without its object."""
     repo.links.allow(str(landing))
-    missing = [Entry("x", "data/missing", 1), Entry("x", f"file://{landing}/no", 1)]
-
-    for entry in missing:
-        for number, link in enumerate(
-            (
-                lambda run, entry: run.link_many([entry]),
-                lambda run, entry: run.link(
-                    "x", address=entry.address, size=1, checksum="xxh64:" + "0" * 16
-                ),
-                lambda run, entry: run.commit_changes([entry], message="m"),
-                lambda run, entry: run.step("s").link_many([entry]),
-            )
-        ):
-            run = repo.runs.open(f"{entry.address} {number}")
+    checksum = "xxh64:" + "0" * 16
+    links = (
+        lambda run, entry: run.link_many([entry]),
+        lambda run, entry: run.link("x", address=entry.address, size=1, checksum=checksum),
+        lambda run, entry: run.commit_changes([entry], message="m"),
+        lambda run, entry: run.step("s").link_many([entry]),
+    )
+    for address in ("data/missing", f"file://{landing}/no"):
+        for number, link in enumerate(links):
+            run = repo.runs.open(f"{address} {number}")
             with pytest.raises(ObjectNotFoundError):
-                link(run, entry)
+                link(run, Entry("x", address, 1))
             with suppress(GravelerError):
                 run.publish()
     assert list(repo.ref("main").entries()) == []

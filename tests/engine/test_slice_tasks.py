@@ -2,21 +2,18 @@
 
 import pickle
 from bisect import bisect_left
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import graveler
-from graveler.committed import metarange
 from graveler.committed.slices import Cut, stitch
 from graveler.committed.splitting import Cutter, Splitting
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
     NoChangesError,
-    ProtectedBranchError,
     StateError,
 )
 from graveler.objects.local import LocalStore
@@ -96,17 +93,21 @@ def tree_of(repo, task, rows):
     return stitch(repo.stores.ranges, task.cut, [each.part for each in slices])
 
 
-def by_one_process(repo, rows, tmp_path, *, prefix="", replace=False):
-    file = tmp_path / "rows.csv"
+def imported(branch, rows, folder, prefix="", **options):
+    """Import rows in one process, and commit them."""
+    file = folder / "rows.csv"
     lines = [f"{each['path']},{each['address']},{each['size']},{each['etag']}" for each in rows]
     file.write_text("\n".join(["path,address,size,etag", *lines]))
-    branch = repo.create_branch("alone", source="main")
-    branch.import_(str(file), prefix, replace=replace)
+    branch.import_(str(file), prefix, **options)
     return branch.commit("alone").metarange
 
 
+def by_one_process(repo, rows, folder, **options):
+    return imported(repo.create_branch("alone", source="main"), rows, folder, **options)
+
+
 def test_tasks_give_the_tree_of_one_process(repo, tmp_path):
-    rows = many(1_500)
+    rows = many(900)
     task = task_of(repo, rows, repo.branch("main").head.metarange)
     assert task.cut.slices > 5
     assert tree_of(repo, task, rows).metarange == by_one_process(repo, rows, tmp_path)
@@ -114,14 +115,7 @@ def test_tasks_give_the_tree_of_one_process(repo, tmp_path):
 
 def test_what_is_replaced_is_what_one_process_replaces(repo, tmp_path):
     main = repo.branch("main")
-    with_others = [*many(900), row("t1/zzz"), row("a"), row("u")]
-    file = tmp_path / "before.csv"
-    file.write_text(
-        "path,address,size,etag\n"
-        + "\n".join(f"{r['path']},{r['address']},{r['size']},{r['etag']}" for r in with_others)
-    )
-    main.import_(str(file))
-    base = main.commit("before").metarange
+    base = imported(main, [*many(900), row("t1/zzz"), row("a"), row("u")], tmp_path)
     rows = [each for each in many(1_200)[150:] if each["path"].startswith("t1/")]
     task = task_of(repo, rows, base, replaces=b"t1/", every=2)
     assert task.cut.slices > 3
@@ -130,15 +124,6 @@ def test_what_is_replaced_is_what_one_process_replaces(repo, tmp_path):
     applied = tree_of(repo, task, rows)
     assert applied.metarange == alone
     assert applied.summary.removed == 51
-
-
-def test_a_task_that_runs_again_finds_its_own_tables(repo):
-    rows = many(300)
-    task = task_of(repo, rows, repo.branch("main").head.metarange)
-    first, second = (run(task, 0, by_slice(task, rows)[0]) for _ in range(2))
-    assert first.found == []
-    assert second.found == [info.id for info in first.part.infos]
-    assert second.part.infos == first.part.infos
 
 
 class FailingStore(LocalStore):
@@ -224,12 +209,6 @@ def test_staged_writes_below_the_folder_are_refused(repo):
     assert main.head == before
 
 
-def test_a_protected_branch_is_refused_before_the_work(repo):
-    repo.protection.add("main")
-    with pytest.raises(ProtectedBranchError):
-        land_tree(repo.stores, "main", CommitSpec("bulk"), no_build, prefix=b"")
-
-
 def test_an_import_without_changes_makes_no_commit(repo):
     rows, main = many(200), repo.branch("main")
 
@@ -240,11 +219,3 @@ def test_an_import_without_changes_makes_no_commit(repo):
     with pytest.raises(NoChangesError, match="has all of the import"):
         land_tree(repo.stores, "main", CommitSpec("again"), build, prefix=b"")
     assert main.head == made
-
-
-def test_ranges_of_a_tree_follow_each_other(repo):
-    rows = many(1_000)
-    task = task_of(repo, rows, repo.branch("main").head.metarange)
-    tree = metarange.read(repo.stores.ranges, tree_of(repo, task, rows).metarange)
-    assert sum(info.count for info in tree) == 1_000
-    assert all(one.max_key < other.min_key for one, other in pairwise(tree))

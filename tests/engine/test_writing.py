@@ -2,18 +2,19 @@
 
 import io
 import os
+from pathlib import Path
 
 import pytest
 
 from graveler.errors import (
     InvalidInputError,
-    NoChangesError,
     ObjectNotFoundError,
-    ProtectedBranchError,
     RefNotFoundError,
 )
-from graveler.model import ChangeKind, Entry, Prefix
-from graveler.testing.world import link_unseen
+from graveler.lake.factory import init
+from graveler.lake.factory import open as open_lake
+from graveler.model import Entry, Prefix
+from graveler.values import stage_entry
 
 
 def names(view, prefix="", **options):
@@ -27,81 +28,12 @@ def test_what_is_put_can_be_read_before_and_after_its_commit(repo):
     assert entry.checksum.startswith("sha256:")
     assert main.get(entry.path) == b"a,b\n"
     assert main.stat(entry.path) == entry
-    commit = main.commit("first", metadata={"hour": "05"}, committer="me")
+    assert repo.view("main@").exists(entry.path) is False
+    commit = main.commit("first", metadata={"format": "05", "": "größe ü"}, committer="me")
     assert repo.ref("main").get(entry.path) == b"a,b\n"
     assert repo.ref(commit.id).stat(entry.path).metadata == {"from": "bts"}
-    assert commit.metadata == {"hour": "05"}
+    assert commit.metadata == {"format": "05", "": "größe ü"}
     assert commit.committer == "me"
-    assert list(main.uncommitted()) == []
-
-
-def test_files_and_streams_are_put_like_bytes(repo, tmp_path):
-    main = repo.branch("main")
-    file = tmp_path / "data.bin"
-    file.write_bytes(b"x" * 100_000)
-    main.put("file", file)
-    main.put("stream", io.BytesIO(b"y" * 100_000))
-    assert main.get("file") == b"x" * 100_000
-    with main.open("stream") as stream:
-        stream.seek(99_999)
-        assert stream.read() == b"y"
-    assert main.stat("file").address.startswith("data/")
-
-
-def test_staged_writes_are_seen_on_their_branch_only(repo):
-    repo.branch("main").put("a", b"1")
-    repo.branch("main").commit("a")
-    dev = repo.create_branch("dev", source="main")
-    dev.put("b", b"2")
-    dev.delete("a")
-    assert names(dev) == ["b"]
-    assert names(repo.branch("main")) == ["a"]
-    assert names(repo.ref("dev")) == ["a"]  # a ref shows only committed files
-    assert [(change.path, change.kind) for change in dev.uncommitted()] == [
-        ("a", ChangeKind.REMOVED),
-        ("b", ChangeKind.ADDED),
-    ]
-
-
-def test_a_commit_takes_all_that_was_staged_and_leaves_nothing(repo):
-    main = repo.branch("main")
-    for number in range(40):
-        main.put(f"k{number:02}", str(number).encode())
-    main.commit("forty")
-    main.delete_many([f"k{number:02}" for number in range(0, 40, 2)])
-    main.put("k01", b"changed")
-    main.commit("twenty fewer")
-    assert names(repo.ref("main")) == [f"k{number:02}" for number in range(1, 40, 2)]
-    assert repo.ref("main").get("k01") == b"changed"
-    assert repo.ref("main~1").get("k01") == b"1"
-    with pytest.raises(NoChangesError, match="nothing is staged"):
-        main.commit("nothing")
-
-
-def test_writing_what_is_there_already_is_no_change(repo):
-    main = repo.branch("main")
-    main.put("a", b"1")
-    head = main.commit("a")
-    main.put("a", b"1")
-    main.delete("never there")
-    assert list(main.uncommitted()) == []
-    with pytest.raises(NoChangesError, match="equals the head"):
-        main.commit("again")
-    assert main.head == head
-    with pytest.raises(NoChangesError, match="nothing is staged"):  # the equal write is cleared
-        main.commit("again")
-    assert main.commit("marker", allow_empty=True).parents == (head.id,)
-
-
-def test_reset_discards_what_is_staged(repo):
-    main = repo.branch("main")
-    main.put("a", b"1")
-    main.commit("a")
-    main.put("a", b"2")
-    main.put("b", b"2")
-    main.reset()
-    assert names(main) == ["a"]
-    assert main.get("a") == b"1"
     assert list(main.uncommitted()) == []
 
 
@@ -120,17 +52,6 @@ def test_listings_fold_at_the_delimiter_and_go_on_after_a_path(repo):
         assert names(view, "nothing") == []
     assert isinstance(staged[1], Prefix)
     assert [type(item) for item in staged] == [Entry, Prefix, Entry, Prefix, Prefix]
-
-
-def test_a_long_listing_is_whole_and_in_byte_order(repo):
-    main = repo.branch("main")
-    paths = [f"{number * 7919 % 3000:04}/é" for number in range(1500)]
-    link_unseen(main, (Entry(path, f"data/{path}", 1, "md5:0") for path in paths))
-    main.commit("many")
-    link_unseen(main, (Entry(path + "2", f"data/{path}", 1, "md5:1") for path in paths[:700]))
-    main.delete_many(paths[700:1400])
-    expected = sorted([*paths[:700], *paths[1400:], *(path + "2" for path in paths[:700])])
-    assert names(main) == sorted(expected, key=str.encode)
 
 
 def test_links_copy_nothing_and_are_looked_up(repo):
@@ -152,45 +73,6 @@ def test_links_copy_nothing_and_are_looked_up(repo):
     assert names(main) == ["output/part-0.parquet"]
 
 
-def test_files_of_other_stores_are_linked_by_their_uri(repo, tmp_path):
-    outside = tmp_path / "landing" / "hour 05:00"
-    outside.mkdir(parents=True)
-    (outside / "raw.csv").write_bytes(b"raw")
-    main = repo.branch("main")
-    repo.links.allow(str(tmp_path / "landing"))
-    entry = main.link("input/raw.csv", address=f"file://{outside}/raw.csv")
-    assert entry.size == 3
-    assert main.get("input/raw.csv") == b"raw"
-    assert list(main.uris("input/")) == [f"file://{outside}/raw.csv"]
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["", "x" * 1025, "nul\0", "lone \udcff surrogate"],
-    ids=["empty", "too long", "nul", "not UTF-8"],
-)
-def test_a_path_that_cannot_be_stored_is_refused_first(repo, path):
-    main = repo.branch("main")
-    with pytest.raises(InvalidInputError, match="path"):
-        main.put(path, b"x")
-    with pytest.raises(InvalidInputError, match="path"):
-        main.link_many([Entry(path, "data/x", 1)])
-    assert list(main.uncommitted()) == []
-    assert list(repo.stores.objects.list("data/")) == []
-
-
-@pytest.mark.parametrize("name", ["format", "name", "key", "metadata", "", "größe ü"])
-def test_metadata_may_have_any_name(repo, name):
-    main, pairs = repo.branch("main"), {name: "3"}
-    main.put("a", b"1", metadata=pairs)
-    assert main.stat("a").metadata == pairs
-    assert main.commit("c", metadata=pairs).metadata == pairs
-    (entry,) = repo.ref("main").list()
-    assert entry.metadata == pairs
-    assert main.table().read_all()["metadata"].to_pylist() == [list(pairs.items())]
-    assert main.get("a") == b"1"
-
-
 def test_entries_that_point_into_the_metadata_are_refused(repo):
     main = repo.branch("main")
     for address in ("", "_graveler/0", "other/x", f"{repo.storage}/_graveler/0"):
@@ -200,70 +82,21 @@ def test_entries_that_point_into_the_metadata_are_refused(repo):
         main.link_many([Entry("a", "data/x", -1)])
 
 
-def test_nothing_is_read_from_where_nothing_is(repo):
-    with pytest.raises(ObjectNotFoundError, match="'x'"):
-        repo.branch("main").get("x")
-    assert not repo.branch("main").exists("x")
-    for call in (repo.branch, repo.ref, lambda name: repo.create_branch("dev", source=name)):
-        with pytest.raises(RefNotFoundError, match="nowhere"):
-            call("nowhere")
-
-
-def test_a_protected_branch_takes_merges_only(repo):
-    repo.protection.add("ma*")
-    main = repo.branch("main")
-    for write in (
-        lambda: main.put("a", b"1"),
-        lambda: main.delete("a"),
-        lambda: main.link_many([Entry("a", "data/x", 1)]),
-        lambda: main.commit("x"),
-    ):
-        with pytest.raises(ProtectedBranchError, match="merge it"):
-            write()
-    assert list(repo.stores.objects.list("data/")) == []
-    dev = repo.create_branch("dev")
-    dev.put("a", b"1")
-    dev.commit("a")
-    repo.merge("dev", into="main")
-    assert main.get("a") == b"1"
-    repo.protection.remove("ma*")
-    assert repo.protection.list() == {}
-    main.put("b", b"2")
-
-
-def test_a_deleted_branch_takes_its_staged_writes_along(repo):
-    dev = repo.create_branch("dev")
-    dev.put("a", b"1")
-    repo.delete_branch("dev")
-    with pytest.raises(RefNotFoundError):
-        dev.put("b", b"2")
-    assert [record.name for record in repo.branches()] == ["main"]
-    assert names(repo.create_branch("dev")) == []
-    with pytest.raises(InvalidInputError, match="default branch"):
-        repo.delete_branch("main")
-
-
-def test_a_closed_stream_is_refused_by_name(repo):
+@pytest.mark.parametrize("many", [False, True])
+def test_a_device_a_pipe_and_a_closed_stream_are_no_files(repo, tmp_path, many):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
     closed = io.BytesIO(b"1")
     closed.close()
     main = repo.branch("main")
-    with pytest.raises(InvalidInputError, match="'a': the stream is closed"):
-        main.put_many([("a", closed)])
-    with pytest.raises(InvalidInputError, match="the stream is closed"):
-        main.put("a", closed)
-
-
-@pytest.mark.parametrize("place", ["/dev/zero", "pipe", "link"])
-def test_a_device_and_a_pipe_are_no_files(repo, tmp_path, place):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "link").symlink_to("/dev/zero")
-    main, body = repo.branch("main"), tmp_path / place
-    for put in (
-        lambda: main.put("a", body),
-        lambda: main.put_many([("a", body)]),
+    for body, said in (
+        (Path("/dev/zero"), "/dev/zero is a device or a pipe"),
+        (tmp_path / "pipe", "pipe is a device or a pipe"),
+        (tmp_path / "link", "link is a device or a pipe"),
+        (closed, "the stream is closed"),
     ):
-        with pytest.raises(InvalidInputError, match=f"{place} is a device or a pipe"):
-            put()
+        with pytest.raises(InvalidInputError, match=said):
+            main.put_many([("a", body)]) if many else main.put("a", body)
     assert list(main.entries()) == []
 
 
@@ -300,3 +133,68 @@ def test_a_write_does_not_land_on_a_later_branch(repo, write):
     assert names(dev) == ["later"]
     dev.put("b", b"x")
     assert names(dev) == ["b", "later"]
+
+
+ODD = ["/a", "a/", "a//b", ".", "..", "./a", "a/.", "a/../b", "../a", "a/..", "//", "/"]
+UNSTORABLE = ["", "x" * 1025, "nul\0", "lone \udcff surrogate"]
+
+
+@pytest.mark.parametrize("path", [*ODD, *UNSTORABLE], ids=ascii)
+def test_what_is_no_path_is_refused_on_every_way_in_at_once(repo, path):
+    main = repo.branch("main")
+    there = main.put("there", b"x")
+    objects = list(repo.stores.objects.list("data/"))
+    for write in (
+        lambda: main.put(path, b"x"),
+        lambda: main.store(path, b"x"),
+        lambda: main.link(path, address=there.address),
+        lambda: main.link_many([Entry(path, there.address, 1)]),
+        lambda: main.commit_changes([Entry(path, there.address, 1)], message="m"),
+    ):
+        with pytest.raises(InvalidInputError, match="path"):
+            write()
+    assert [entry.path for entry in main.entries()] == ["there"]
+    assert list(repo.stores.objects.list("data/")) == objects
+
+
+@pytest.mark.parametrize("path", ["a..b", "...", ".a", "a./b", "a b/ c", "..a/b.."])
+def test_dots_within_a_part_are_only_dots(repo, path):
+    main = repo.branch("main")
+    main.put(path, b"x")
+    assert main.get(path) == b"x"
+
+
+@pytest.mark.parametrize("path", ODD)
+def test_one_that_was_stored_earlier_can_be_read_and_deleted(repo, path):
+    main = repo.branch("main")
+    entry = main.put("there", b"x")
+    old = Entry(path, entry.address, 1, entry.checksum)
+    token = repo.stores.refs.branches.get("main").staging_token
+    repo.stores.staging.set(token, path.encode(), stage_entry(path.encode(), old))
+    for _ in range(2):
+        assert main.get(path) == b"x"
+        assert path in [item.path for item in main.list()]
+        if list(main.uncommitted()):
+            main.commit("as an earlier version did")
+    main.delete(path)
+    main.commit("gone")
+    assert not main.exists(path)
+
+
+def test_a_closed_lake_has_no_file_mapped_or_open(tmp_path):
+    def held():
+        files = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()]
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        return [line for line in (*files, *maps) if str(tmp_path) in line]
+
+    with init(tmp_path / "lake") as lake:
+        main = lake.create_repository("flights").branch("main")
+        main.put("a", b"1")
+        main.commit("one")
+    with open_lake(tmp_path / "lake") as lake:
+        view = lake.repository("flights").ref("main")
+        assert view.get("a") == b"1"
+        assert [entry and entry.size for entry in view.stat_many(["a"])] == [1]
+        assert [entry.path for entry in view.entries()] == ["a"]
+        assert held()
+    assert held() == []

@@ -1,6 +1,6 @@
 """Clean-up in background threads."""
 
-from threading import Event, Thread, get_ident
+from threading import Event, Thread
 
 import pytest
 
@@ -9,10 +9,6 @@ from graveler.base.parallel import Bounds, in_order
 from graveler.errors import BackendUnavailableError
 from tests.harness.programs import FORKS, output_of
 from tests.harness.worlds import ScriptedWorld
-
-
-def fails():
-    raise OSError("disk")
 
 
 @pytest.mark.parametrize("kind", [Inline, OneThread])
@@ -24,6 +20,13 @@ def test_handed_over_work_is_done_in_order_before_close_returns(kind):
     background.close()
     assert done == list(range(50))
     background.close()
+    background.run(lambda: done.append(50))
+    background.close()
+    assert done[-1] == 50
+
+
+def fails():
+    raise OSError("disk")
 
 
 @pytest.mark.parametrize("kind", [Inline, OneThread])
@@ -35,12 +38,6 @@ def test_an_error_is_logged_and_stops_nothing(kind, caplog):
     background.close()
     assert done == ["next"]
     assert "clean-up failed" in caplog.text
-
-
-def test_inline_is_done_when_run_returns():
-    threads: list[int] = []
-    Inline().run(lambda: threads.append(get_ident()))
-    assert threads == [get_ident()]
 
 
 def test_nobody_waits_for_the_thread():
@@ -56,16 +53,6 @@ def test_nobody_waits_for_the_thread():
     go.set()
     background.close()
     assert done.is_set()
-
-
-def test_it_takes_work_again_after_it_was_closed():
-    done: list[int] = []
-    background = OneThread()
-    background.run(lambda: done.append(1))
-    background.close()
-    background.run(lambda: done.append(2))
-    background.close()
-    assert done == [1, 2]
 
 
 def test_what_is_handed_over_as_the_program_ends_is_done_at_once():

@@ -62,10 +62,6 @@ def test_another_program_opens_it_by_what_the_location_needs():
     assert "flights" in done.stdout, done.stderr
 
 
-def test_a_lake_with_a_file_needs_its_path_only(tmp_path):
-    assert lake_environment(str(tmp_path)) == {"GRAVELER_LAKE": str(tmp_path)}
-
-
 def test_every_setting_of_a_file_may_be_in_the_variable(settings):
     settings(
         {

@@ -122,9 +122,7 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never came to that")
 
 
-def test_a_fork_waits_for_calls_of_threads_and_holds_new_ones(
-    caller: tuple[Thread, Event],
-) -> None:
+def test_a_fork_waits_for_calls_of_threads_and_holds_new_ones(caller):
     thread, end = caller
     statuses: list[int] = []
     forker = Thread(target=lambda: statuses.append(status_of_child()))
@@ -143,25 +141,7 @@ def test_a_fork_waits_for_calls_of_threads_and_holds_new_ones(
     assert not forks_wait()
 
 
-def test_calls_of_several_threads_do_not_wait_for_each_other(
-    caller: tuple[Thread, Event],
-) -> None:
-    call()
-    assert caller[0].is_alive()
-
-
-def test_a_call_that_hangs_does_not_hold_a_fork_off_for_ever(
-    caller: tuple[Thread, Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(forks, "_PATIENCE_S", 0.05)
-    assert status_of_child() == 0
-    assert caller[0].is_alive()
-    call()
-
-
-def test_a_call_that_hangs_is_waited_for_once(
-    caller: tuple[Thread, Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_hangs_is_waited_for_once(caller, monkeypatch):
     monkeypatch.setattr(forks, "_PATIENCE_S", 0.05)
     assert status_of_child() == 0
     monkeypatch.setattr(forks, "_PATIENCE_S", 60.0)
@@ -175,7 +155,7 @@ def test_a_call_that_hangs_is_waited_for_once(
     assert not held_off._hung
 
 
-def test_a_fork_does_not_wait_for_itself(caller: tuple[Thread, Event]) -> None:
+def test_a_fork_does_not_wait_for_itself(caller):
     called: list[bool] = []
 
     def handle(*_: object) -> None:
@@ -235,11 +215,6 @@ def test_a_child_keeps_no_lock_of_its_parent(tmp_path):
         os.close(go_on)
 
 
-def test_a_signal_handler_that_raises_during_a_fork_stops_nobody() -> None:
-    output = output_of("foundations.programs.interrupted_forks", warnings=FORKS, timeout=250)
-    assert output == "hooks cut short\n"
-
-
 @pytest.mark.parametrize("module", ["numpy", "pyarrow"])
 def test_a_child_does_not_wait_for_an_import_of_its_parent(tmp_path, module):
     folder = tmp_path / "lake"
@@ -256,13 +231,3 @@ def test_a_fork_within_a_call_of_its_thread_works_on_both_sides() -> None:
         assert status_of_child(fork_again) == 0
         call()
     assert not held_off._calls
-
-
-def test_forks_of_several_threads_wait_for_none_but_calls() -> None:
-    statuses: list[int] = []
-    forkers = [Thread(target=lambda: statuses.append(status_of_child())) for _ in range(4)]
-    for forker in forkers:
-        forker.start()
-    for forker in forkers:
-        forker.join(20)
-    assert statuses == [0] * 4

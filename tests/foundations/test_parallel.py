@@ -117,16 +117,16 @@ def test_an_error_of_the_work_comes_in_turn_and_ends_the_rest():
     assert bounds.over.is_set()
 
 
-def test_an_error_of_the_items_comes_after_the_results_before_it():
+@pytest.mark.parametrize("threads", [1, 4])
+def test_an_error_of_the_items_comes_after_the_results_before_it(threads):
     def items():
         yield from range(5)
         raise KeyError("mine")
 
-    for threads in (1, 4):
-        seen: list[int] = []
-        with pytest.raises(KeyError, match="mine"):
-            seen.extend(in_order(lambda n: n, items(), Bounds(threads, 10, free)))
-        assert seen == [0, 1, 2, 3, 4]
+    seen: list[int] = []
+    with pytest.raises(KeyError, match="mine"):
+        seen.extend(in_order(lambda n: n, items(), Bounds(threads, 10, free)))
+    assert seen == [0, 1, 2, 3, 4]
 
 
 def test_a_reader_that_stops_ends_the_threads():

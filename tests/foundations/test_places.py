@@ -10,7 +10,6 @@ import boto3
 import pytest
 
 import graveler
-from graveler.base.privacy import shown_uri
 from graveler.config import load_config
 from graveler.errors import BackendUnavailableError, InvalidInputError, PermissionDeniedError
 from graveler.kv.registry import open_kv
@@ -47,10 +46,6 @@ def test_a_uri_without_a_scheme_is_refused(tmp_path, monkeypatch, table, uri):
     assert [file.name for file in tmp_path.iterdir()] == ["lake"]
 
 
-def test_the_parameters_of_a_connection_are_never_shown():
-    assert "secret" not in shown_uri("host=db password=secret")
-
-
 @pytest.mark.parametrize("storage", ["s3:/bucket/p", "s3:bucket", "file:objects", "file:/objects"])
 def test_a_storage_with_a_typo_is_no_folder(tmp_path, monkeypatch, storage):
     monkeypatch.chdir(tmp_path)
@@ -63,8 +58,7 @@ def test_a_storage_with_a_typo_is_no_folder(tmp_path, monkeypatch, storage):
 def test_a_storage_without_a_scheme_is_below_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with graveler.open(tmp_path / "lake", create=True) as lake:
-        made = lake.create_repository("flights", storage="./a:b")
-        assert made.storage == f"file://{tmp_path}/a:b"
+        assert lake.create_repository("made", storage="./a:b").storage == f"file://{tmp_path}/a:b"
 
 
 def mounted(monkeypatch, folder, kind):
@@ -76,9 +70,7 @@ def mounted(monkeypatch, folder, kind):
     return f"sqlite://{folder}/a%20b/lake/kv.sqlite3"
 
 
-@pytest.mark.parametrize(
-    "kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "lustre"]
-)
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "lustre"])
 def test_sqlite_on_a_network_is_refused_by_its_type(monkeypatch, tmp_path, kind):
     uri = mounted(monkeypatch, tmp_path, kind)
     with pytest.raises(InvalidInputError, match=rf"\({kind}\).*network=accept"):
@@ -135,7 +127,6 @@ def store(s3_bucket, s3_options):
     ("operation", "field", "read"),
     [
         ("list_objects_v2", "NextContinuationToken", lambda store: list(store.list())),
-        ("list_objects_v2", "ETag", lambda store: list(store.list())),
         ("head_object", "ETag", lambda store: store.head("a")),
         ("head_object", "LastModified", lambda store: store.head("a")),
         ("head_object", "ContentLength", lambda store: store.head("a")),

@@ -88,12 +88,6 @@ def test_a_failing_command_is_named_without_its_output(tmp_path, command, kind, 
     assert SECRET not in str(error.value)
 
 
-@pytest.mark.parametrize("value", ["5", '{program = "x"}', "[]"])
-def test_what_is_neither_text_nor_command_is_refused(tmp_path, value):
-    with pytest.raises(InvalidInputError, match=r"\[kv\] uri: give a text"):
-        load_config(settings(tmp_path, value))
-
-
 def test_settings_show_no_secret():
     config = LakeConfig(
         "/lake",

@@ -24,6 +24,7 @@ from graveler.base.privacy import is_uri, shown_uri
         ("s3://key:s3cret@bucket/a", "s3://***@bucket/a"),
         ("file:///lakes/ann@there/a?b", "file:///lakes/ann@there/a?b"),
         ("", ""),
+        ("host=db password=s3cret", "***"),
     ],
 )
 def test_a_uri_is_shown_without_secrets(uri, shown):

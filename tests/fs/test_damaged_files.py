@@ -3,11 +3,9 @@
 import errno
 import io
 
-import pandas
 import pytest
 
 from graveler.errors import CorruptionError
-from graveler.fs import GravelerFileSystem
 
 CONTENT = b"".join(b"%06d,some,more,columns\n" % number for number in range(12_000))
 PATH = "flights/dev/a.csv"
@@ -86,21 +84,16 @@ def damage(repo, entry, kind):
     store.put(key, DAMAGES[kind](CONTENT))
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_a_whole_file_comes_back(grav, stored, tmp_path, reader):
-    assert stored.size == len(CONTENT)
-    assert READERS[reader](grav, tmp_path) == CONTENT
-
-
 @pytest.mark.parametrize("kind", DAMAGES)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_damaged_file_is_no_reading(grav, repo, stored, tmp_path, reader, kind):
+    assert READERS[reader](grav, tmp_path / "before") == CONTENT
     damage(repo, stored, kind)
     with pytest.raises(OSError, match=r"a\.csv") as raised:
         READERS[reader](grav, tmp_path)
     assert raised.value.errno == errno.EIO
     assert isinstance(raised.value.__cause__, CorruptionError)
-    assert not list(tmp_path.rglob("a.csv"))
+    assert [path.parents[1] for path in tmp_path.rglob("a.csv")] in ([], [tmp_path / "before"])
 
 
 def test_a_range_of_a_damaged_file_is_read_if_the_size_is_right(grav, repo, stored):
@@ -121,15 +114,6 @@ def test_a_damaged_file_is_not_copied_into_another_repository(lake, grav, repo, 
     with pytest.raises(OSError, match=r"a\.csv"):
         grav.cp_file(PATH, "other/main/a.csv")
     assert not other.branch("main").exists("a.csv")
-
-
-def test_pandas_reads_no_damaged_file(lake, grav, repo, stored):
-    options = {"lake": lake.location}
-    assert len(pandas.read_csv(f"grav://{PATH}", header=None, storage_options=options)) == 12_000
-    damage(repo, stored, "flipped")
-    GravelerFileSystem.clear_instance_cache()
-    with pytest.raises(OSError, match=r"a\.csv"):
-        pandas.read_csv(f"grav://{PATH}", header=None, storage_options=options)
 
 
 def test_a_file_damaged_between_two_reads_is_noticed(grav, repo, stored):

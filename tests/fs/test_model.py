@@ -120,5 +120,5 @@ class Files(RuleBasedStateMachine):
         self.lake.close()
 
 
-Files.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Files.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 test_files_are_as_a_dictionary_says = Files.TestCase

@@ -3,10 +3,8 @@
 import multiprocessing
 import os
 import pickle
-import subprocess
-import sys
 import warnings
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from fsspec import AbstractFileSystem, filesystem
@@ -69,28 +67,6 @@ def test_a_process_works_on_with_what_it_was_given(fs, method):
     assert fs.cat("flights/dev/b") == b"b"
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_uses_the_filesystem_it_inherits(fs):
-    child = os.fork()
-    if not child:
-        try:
-            write(fs, "from-child")
-            os._exit(0)
-        finally:
-            os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
-    write(fs, "from-parent")
-    assert fs.find("flights/dev") == [
-        f"flights/dev/{n}" for n in ("a", "from-child", "from-parent")
-    ]
-
-
-def test_threads_write_side_by_side(fs):
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: write(fs, f"n{number}"), range(40)))
-    assert len(fs.find("flights/dev")) == 41
-
-
 def test_after_closing_the_next_use_opens_the_lake_again(fs):
     close_lakes()
     close_lakes()
@@ -123,16 +99,3 @@ def test_a_path_of_universal_pathlib(fs, folder_lake):
     assert not old.exists()
     filesystem("grav", lake=folder_lake.location).commit("flights/dev", "a")
     assert old.read_bytes() == b"one"
-
-
-def test_importing_graveler_imports_no_fsspec():
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys, graveler, graveler.lake; print('fsspec' in sys.modules)",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == "False", done.stderr

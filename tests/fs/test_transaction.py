@@ -4,18 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graveler.errors import GateFailedError, StateError
+from graveler.errors import StateError
 from graveler.fs import GravelerFileSystem
-from graveler.gates import gate
 
 
 def contents(view):
     return {entry.path: view.get(entry.path) for entry in view.entries()}
-
-
-@gate
-def not_empty(candidate):
-    return candidate.stat("a").size > 0 or "a is empty"
 
 
 @pytest.fixture
@@ -126,16 +120,6 @@ def test_a_nested_transaction_is_refused_and_leaves_nothing(grav, repo, dev):
     assert set(contents(repo.ref("dev"))) == {"a", "b", "old", "gone"}
 
 
-def test_a_protected_branch_takes_no_transaction(grav, repo, dev):
-    repo.protection.add("dev")
-    before = dev.head
-    with pytest.raises(PermissionError), grav.transaction:
-        grav.pipe("flights/dev/a", b"one")
-    with pytest.raises(PermissionError), grav.transaction:
-        grav.rm("flights/dev/old")
-    assert dev.head == before
-
-
 def test_threads_of_one_instance_share_the_transaction(grav, repo, dev):
     with grav.transaction, ThreadPoolExecutor(8) as pool:
         for number in range(40):
@@ -194,15 +178,3 @@ def test_with_a_fault_at_any_call_all_or_nothing_is_visible(fault):
         if failed is None:
             assert seen[-1] == new, what
     assert new in seen
-
-
-def test_the_gates_that_a_branch_requires_judge_a_transaction(grav, repo, dev):
-    repo.gates.require("dev", not_empty)
-    before = dev.head
-    with pytest.raises(GateFailedError, match="a is empty"), grav.transaction:
-        grav.pipe("flights/dev/a", b"")
-    assert dev.head == before
-    assert not list(dev.uncommitted())
-    with grav.transaction:
-        grav.pipe("flights/dev/a", b"one")
-    assert dev.get("a") == b"one"

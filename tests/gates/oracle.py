@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from random import Random
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -163,12 +164,11 @@ def wrong(seed):
     kind = (
         "timestamp with time zone" if pool is TIMES else "double" if pool is NUMBERS else "varchar"
     )
-    with duckdb.connect() as db:
-        db.execute("set timezone = 'UTC'")
-        db.execute(f"create table o (z {kind}); create table d (z {kind})")
-        db.executemany("insert into o values (?)", [[plain(one)] for one in [*ours, None]])
-        db.executemany("insert into d values (?)", [[plain(one)] for one in [*theirs, None]])
-        repeated, lost = (db.execute(query).fetchall()[0][0] for query in (REPEATED, LOST))
+    db = database()
+    db.execute(f"create or replace table o (z {kind}); create or replace table d (z {kind})")
+    db.executemany("insert into o values (?)", [[plain(one)] for one in [*ours, None]])
+    db.executemany("insert into d values (?)", [[plain(one)] for one in [*theirs, None]])
+    repeated, lost = (db.execute(query).fetchall()[0][0] for query in (REPEATED, LOST))
     assert repeated == values.z.dropna()[values.z.dropna().duplicated()].nunique()
     assert lost == len(set(values.z.dropna()) - set(there.z.dropna()))
     least, greatest = chosen.choice(pool), chosen.choice(pool)
@@ -191,6 +191,14 @@ def wrong(seed):
                 f"seed {seed}: {gate.name}: {said!r}, expected {passes}: {forms}: {ours} {theirs}"
             )
     return ""
+
+
+@cache
+def database():
+    """Return DuckDB in memory, which all sets use one after the other."""
+    db = duckdb.connect()
+    db.execute("set timezone = 'UTC'; set threads = 1")
+    return db
 
 
 def plain(value):

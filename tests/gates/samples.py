@@ -39,22 +39,9 @@ def loops(candidate):
         pass
 
 
-@graveler.gate(timeout=0.3)
-def sleeps(candidate):
-    time.sleep(600)
-
-
 @graveler.gate(isolated=True)
 def kills_itself(candidate):
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-@graveler.gate(isolated=True)
-def crashes(candidate):
-    import faulthandler
-
-    faulthandler.disable()
-    os.abort()
 
 
 @graveler.gate(isolated=True)
@@ -126,11 +113,6 @@ def writes_from_a_thread(candidate):
     return said[0]
 
 
-@graveler.gate(isolated=True)
-def floods(candidate):
-    return "no" * 10_000_000
-
-
 def asserts(candidate):
     assert len(list(candidate.entries())) > 100
 
@@ -179,29 +161,29 @@ def told(candidate, message):
     _say(candidate._source._channel, **message)
 
 
-@graveler.gate(timeout=1)
+@graveler.gate(timeout=0.4)
 def asks_and_reads_no_answer(candidate):
     while True:
         told(candidate, {"ask": ["read", "candidate", "large", 0, 1 << 22]})
 
 
-@graveler.gate(timeout=1)
+@graveler.gate(timeout=0.4)
 def says_a_byte_at_a_time(candidate):
     channel = candidate._source._channel
     channel.sendall(b"\0\x20\0\0")
     while True:
         channel.sendall(b" ")
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
-@graveler.gate(timeout=1)
+@graveler.gate(timeout=0.4)
 def begins_again_and_again(candidate):
     while True:
         told(candidate, {"begun": True})
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
-@graveler.gate(timeout=1)
+@graveler.gate(timeout=0.4)
 def asks_all_the_time(candidate):
     while True:
         list(candidate.entries())
@@ -210,7 +192,7 @@ def asks_all_the_time(candidate):
 @graveler.gate(isolated=True)
 def leaves_listings(candidate):
     """Begin more listings than the publisher keeps open, and read the last one to its end."""
-    started = [candidate.entries() for _ in range(200)]
+    started = [candidate.entries() for _ in range(66)]
     for listing in started:
         next(listing)
     return len(list(started[-1])) > 500 or "too few"
@@ -240,6 +222,7 @@ def reads_anything(candidate):
     assert candidate.now().year > 2000
     assert candidate.run.key
     assert candidate.commit.message
+    assert candidate.target.message
     assert candidate.get("large") == candidate.open("large").read()
     assert candidate.before.exists("settled")
     assert [change.path for change in candidate.changes()] == ["large"]
@@ -268,14 +251,3 @@ class Folder:
 
     def remove(self):
         CALLED.append(self)
-
-
-HELD = ""
-
-
-def reaches(candidate):
-    candidate.report(
-        memory=HELD == "secret",
-        environment=os.environ.get("MY_TOKEN") == "secret",
-        file=(lake_of(candidate) / "graveler.toml").exists(),
-    )

@@ -1,6 +1,7 @@
 """The answers that a gate may give, and the verdicts that follow."""
 
 import pickle
+from typing import Any
 
 import numpy
 import pytest
@@ -30,13 +31,16 @@ async def waits(candidate):
     return True
 
 
-@pytest.mark.parametrize(
-    "answer", [None, True, "", numpy.bool_(True), numpy.array(True)[()]], ids=repr
-)
-def test_these_pass(repo, answer):
-    with repo.run("hour 05", gates=[Gate("g", lambda _: answer)]) as run:
+def test_these_pass(repo):
+    """A gate that warns passes the candidate, and its own verdict does not."""
+    answers: list[Any] = [None, True, "", numpy.bool_(True), numpy.array(True)[()]]
+    gates = [Gate(f"g {number}", lambda _: answers.pop()) for number in range(5)]
+    dies = Gate("dies", lambda _: bool(1 / 0), severity="warn")
+    with repo.run("hour 05", gates=[*gates, dies]) as run:
         run.put("a/1", b"1")
-    assert run.result.verdicts[0].passed
+    *passed, warned = run.result.verdicts
+    assert all(verdict.passed for verdict in passed)
+    assert (warned.passed, warned.died, warned.refuses) == (False, True, False)
 
 
 @pytest.mark.parametrize(

@@ -25,33 +25,6 @@ def published(repo):
     return repo
 
 
-@pytest.mark.parametrize("name", ["part-0", "part-1"])
-def test_a_healthy_hour_done_again_passes(published, name):
-    with published.run("05:00", metadata=HOUR, gates=[no_empty_hour]) as run, run.step("w") as step:
-        step.delete(FOLDER + "part-0")
-        step.put(FOLDER + name, b"5")
-    assert [entry.path for entry in published.ref("main").entries(FOLDER)] == [FOLDER + name]
-
-
-def test_a_run_that_only_deletes_is_refused(published):
-    before = published.commit("main")
-    with (
-        pytest.raises(GateFailedError, match="the hour has no output"),
-        published.run("05:00", metadata=HOUR, gates=[no_empty_hour]) as run,
-    ):
-        run.delete(FOLDER + "part-0")
-    assert published.commit("main") == before
-
-
-def test_an_hour_that_was_never_written_is_refused(published):
-    late = {"hour": "2013-01-01T06:00Z"}
-    with (
-        pytest.raises(GateFailedError, match="the hour has no output"),
-        published.run("06:00", metadata=late, gates=[no_empty_hour]) as run,
-    ):
-        run.put("input/2013/01/01/06:00/raw", b"6")
-
-
 @pytest.mark.parametrize("isolated", [False, True])
 def test_a_run_without_an_hour_is_told_how_to_name_it(published, isolated):
     gate = graveler.gate(reads="run", isolated=isolated)(no_empty_hour.check)

@@ -1,13 +1,17 @@
 """A gate reads what it declares, and its verdict is stored under the declared content."""
 
 from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-import graveler
 from graveler import checks
-from graveler.errors import GateFailedError, InvalidInputError
-from graveler.gates import Gate
+from graveler.errors import InvalidInputError
+from graveler.gates import Candidate, Gate
+from graveler.gates.candidate import RunContext
+from graveler.gates.verdicts import hash_inputs
 
 READS = {
     "message": lambda c: c.commit.message,
@@ -137,110 +141,44 @@ def test_a_gate_of_changes_reads_no_other_files(repo, read, reason):
     assert reason in verdict.reason
 
 
-def test_what_a_candidate_is_called_tells_no_more(repo):
-    names = []
-
-    def keeps(candidate):
-        names.append((str(candidate), candidate.name, candidate.before.name))
-
-    for key in ("one", "two"):
-        with repo.run(key, gates=[keeps]) as run:
-            run.put(f"t/{key}", b"1")
-    assert names[0] == names[1]
-
-
-@pytest.mark.parametrize(
-    ("reads", "said"),
-    [
-        ("minds", "give one of content, changes, anything, and any of message"),
-        ({"message", "minds"}, "reads"),
-        ({"content", "changes"}, "only one of changes, content"),
-        (7, "reads 7"),
-        ([7], "reads"),
-    ],
-)
-def test_inputs_that_are_none_are_refused(reads, said):
-    with pytest.raises(InvalidInputError, match=said):
-        Gate("odd", lambda _: None, reads=reads)
-
-
-def commits(repo, message, gate):
-    """Commit equal content, with a message, to a branch that requires the gate."""
-    repo.branch("main").delete("t/x")
-    repo.branch("main").commit("without", metadata={"by": "hand"})
-    repo.branch("main").put("t/x", b"1")
-    repo.gates.require("main", gate)
-    try:
-        repo.branch("main").commit(message)
-    finally:
-        repo.gates.drop("main")
-
-
-@graveler.gate(reads="message")
-def has_a_ticket(candidate):
-    assert candidate.commit.message.startswith("T-"), "no ticket"
-
-
-def test_a_message_is_judged_apart_from_its_content(repo):
-    repo.branch("main").put("t/x", b"1")
-    repo.branch("main").commit("first")
-    commits(repo, "T-1: good", has_a_ticket)
-    with pytest.raises(GateFailedError, match="no ticket"):
-        commits(repo, "bad", has_a_ticket)
-    repo.branch("main").reset()
-    repo.branch("main").put("t/x", b"2")
-    repo.branch("main").commit("other")
-    commits(repo, "T-2: good", has_a_ticket)
-    assert repo.commit("main").message == "T-2: good"
-
-
-@pytest.mark.parametrize(("reads", "told"), [("attempt", [1, 2]), ("content", [0, 0])])
-def test_no_attempt_is_told_of_an_earlier_one(repo, reads, told):
-    def tells(candidate):
-        candidate.report(attempt=candidate.run.attempt if reads == "attempt" else 0)
-
-    for attempt in told:
-        run = repo.runs.open("hour")
-        run.put("t/new", b"1")
-        run.commit_staged()
-        (verdict,) = run.judge([Gate("g", tells, reads=reads)])
-        assert verdict.facts == {"attempt": attempt}
-
-
-DIFFERS = {
-    "run": True,
-    "attempt": True,
-    "metadata": True,
-    "commit": True,
-    "created": True,
-    "parents": False,
-    "committer": False,
-    "message": False,
-    "target": False,
-}
-
-
-@pytest.mark.parametrize("reads", DIFFERS)
-def test_what_is_declared_is_in_the_key(repo, reads):
-    """Two attempts with equal content. A gate that reads their difference judges the second one."""
-    for number in ("one", "two"):
-        run = repo.runs.open("hour", metadata={"number": number})
-        if number == "one":
-            run.put("t/new", b"1")
-            run.commit_staged()
-        run.judge(
-            [
-                Gate("g", says_yes, reads=reads, version="1"),
-                Gate("plain", says_yes, version="1"),
-            ]
-        )
-        repo.stores.clock.sleep(1)
-    again = next(repo.gates.judgements()).reused
-    assert again == (("plain",) if DIFFERS[reads] else ("g", "plain"))
-
-
 def says_yes(candidate):
     return True
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "message": {"message": "other"},
+    "committer": {"committer": "other"},
+    "metadata": {"metadata": {"other": "1"}},
+    "parents": {"parents": ("0" * 64,)},
+    "created": {"created": datetime(2014, 1, 1, tzinfo=UTC)},
+    "commit": {"id": "0" * 64},
+    "target": {"id": "0" * 64},
+    "run": {"metadata": {"hour": "6"}},
+    "attempt": {"attempt": 2},
+}
+"""Of each input, fields of its record that differ."""
+
+
+@pytest.mark.parametrize("read", [*OTHERS, "content"])
+def test_what_is_declared_is_in_the_key(repo, read):
+    """The key of a verdict changes with an input exactly if the gate declares it."""
+    records: dict[str, Any] = {
+        "commit": repo.commit("main"),
+        "target": repo.commit("main"),
+        "run": RunContext("hour", 1),
+    }
+
+    def key(**changed):
+        of = {**records, **changed}
+        candidate = Candidate(
+            repo.stores, of["commit"], target=of["target"], into="main", run=of["run"]
+        )
+        return hash_inputs(repo.stores, candidate, Gate("g", says_yes, reads=read), "")
+
+    for name, fields in OTHERS.items():
+        record = {"target": "target", "run": "run", "attempt": "run"}.get(name, "commit")
+        changed = key(**{record: replace(records[record], **fields)})
+        assert (changed != key()) is (name == read), name
 
 
 def test_history_is_in_the_key_as_far_as_it_concerns_the_prefix(repo):
@@ -268,24 +206,6 @@ def test_an_address_that_changes_is_a_new_input(repo, gate):
         run.commit_staged()
         run.judge([gate])
     assert next(repo.gates.judgements()).reused == ()
-
-
-def test_built_in_checks_declare_what_they_read(repo):
-    gates = [
-        checks.row_count("t/", None),
-        checks.row_count_change("t/"),
-        checks.file_size("t/"),
-        checks.freshness("t/", 1e9),
-        checks.only_within("t/"),
-        checks.nothing_deleted_outside("t/"),
-        checks.only_within("{folder}/", name="of the run"),
-    ]
-    run = repo.runs.open("hour", metadata={"folder": "t"})
-    run.put("t/new.csv", b"a,b\n1,2\n")
-    run.commit_staged()
-    for verdict in run.judge(gates):
-        assert not verdict.died, verdict
-    assert {gate.name: gate.inputs for gate in gates}["of the run"] == ("changes", "run")
 
 
 def test_a_gate_judged_beforehand_reads_the_metadata_of_publish(repo):

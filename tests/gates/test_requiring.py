@@ -18,9 +18,7 @@ from graveler.errors import (
 )
 from graveler.gates import Candidate, Gate, named
 from graveler.gates.named import NamedGate
-from graveler.refs.settings import Requirements
 from tests.gates import samples
-from tests.harness.programs import output_of
 
 BAD = "tests.gates.samples:no_bad_files"
 
@@ -149,18 +147,6 @@ def test_a_restore_is_judged_by_gates_that_are_here(repo, tmp_path, exists):
     assert repo.ref(name).exists("bad/1")
 
 
-def test_other_branches_do_as_they_like(repo):
-    repo.gates.require("main", BAD)
-    repo.gates.require("release-*", BAD)
-    repo.create_branch("dev")
-    commit(repo, "dev", "bad/1")
-    with pytest.raises(GateFailedError):
-        repo.create_branch("release-1", "dev")
-    repo.create_branch("release-1")
-    with pytest.raises(GateFailedError):
-        repo.merge("dev", into="release-1")
-
-
 def test_a_commit_that_is_refused_is_mended_or_discarded(repo):
     repo.gates.require("main", BAD)
     main = repo.branch("main")
@@ -181,14 +167,6 @@ def test_a_commit_that_is_refused_is_mended_or_discarded(repo):
         main.commit("nothing is left")
 
 
-def test_another_process_is_held_to_it(tmp_path):
-    with graveler.open(tmp_path / "lake", create=True) as lake:
-        repo = lake.create_repository("flights")
-        repo.gates.require("main", checks.only_within("good/"))
-    error = output_of("gates.programs.refused_commit", tmp_path / "lake")
-    assert error.startswith("commit into 'main' was refused: only_within good/")
-
-
 def test_a_gate_that_cannot_be_imported_refuses_with_the_remedy(repo, monkeypatch):
     repo.gates.require("main", BAD)
     monkeypatch.delattr(samples, "no_bad_files")
@@ -197,12 +175,18 @@ def test_a_gate_that_cannot_be_imported_refuses_with_the_remedy(repo, monkeypatc
     assert "cannot be made here (AttributeError" in str(caught.value)
 
 
-@pytest.mark.parametrize("code", [0, 3])
-def test_a_gate_whose_module_exits_refuses(monkeypatch, tmp_path, code):
-    (tmp_path / f"exiting{code}.py").write_text(f"raise SystemExit({code})\n")
+def test_another_lake_on_the_store_is_held_to_it(tmp_path):
+    with graveler.open(tmp_path / "lake", create=True) as lake:
+        lake.create_repository("flights").gates.require("main", checks.only_within("good/"))
+    with graveler.open(tmp_path / "lake") as lake, pytest.raises(GateFailedError, match="good/"):
+        commit(lake.repository("flights"), "main", "bad/1")
+
+
+def test_a_gate_whose_module_exits_refuses(monkeypatch, tmp_path):
+    (tmp_path / "exiting.py").write_text("raise SystemExit(3)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    path, reason = f"exiting{code}:gate", rf"ends the process: SystemExit\({code}\)"
-    required = NamedGate(path).gate("main", {f"exiting{code}"})
+    path, reason = "exiting:gate", r"ends the process: SystemExit\(3\)"
+    required = NamedGate(path).gate("main", {"exiting"})
     with pytest.raises(MissingDependencyError, match=reason):
         required.check(Mock(spec=Candidate))
     with pytest.raises(InvalidInputError, match=reason):
@@ -276,14 +260,11 @@ def test_what_is_required_is_kept_and_shown(repo):
 def test_what_cannot_be_required_is_refused_at_once(repo, gates, said):
     with pytest.raises(InvalidInputError, match=said):
         repo.gates.require("main", *gates)
-    assert repo.gates.required() == {}
-
-
-def test_options_that_are_none_are_refused(repo):
     with pytest.raises(InvalidInputError, match="severity='fatal'"):
         repo.gates.require_named("main", "row_count", severity="fatal")
     with pytest.raises(InvalidInputError, match="unexpected keyword"):
         repo.gates.require_named("main", "row_count", {"least": 1})
+    assert repo.gates.required() == {}
 
 
 def test_two_runs_wrong_together_do_not_both_publish(repo):
@@ -333,52 +314,6 @@ def test_a_branch_is_made_from_main_whatever_it_must_bring(repo):
     repo.gates.require("release-*", checks.row_count("x/"))
     repo.create_branch("release-1")
     repo.create_branch("release-0", "main~1")
-
-
-def test_what_two_require_at_one_moment_is_required(repo, monkeypatch):
-    first = Requirements.change
-    others = iter([checks.file_size("y/")])
-
-    def change(self, update):
-        for other in others:
-            named_gate = named(other)
-            repo.gates.require_named("main", named_gate.check, named_gate.parameters)
-        first(self, update)
-
-    monkeypatch.setattr(Requirements, "change", change)
-    repo.gates.require_named("main", BAD)
-    names = [gate.name for gate in repo.gates.required()["main"]]
-    assert sorted(names) == ["file_size y/", "no_bad_files"]
-
-
-def test_where_nothing_is_required_gates_cost_no_reads(repo, monkeypatch):
-    read: list[bytes] = []
-    kv = repo.stores.kv
-    get, get_many = kv.get, kv.get_many
-
-    def noted(partition, key):
-        read.append(key)
-        return get(partition, key)
-
-    def noted_many(keys):
-        read.extend(key for _, key in keys)
-        return get_many(keys)
-
-    monkeypatch.setattr(kv, "get", noted)
-    monkeypatch.setattr(kv, "get_many", noted_many)
-    branch = repo.create_branch("dev")
-    branch.put("a", b"1")
-    branch.commit("one")
-    repo.merge("dev", into="main")
-    assert b"settings/protection" in read
-    assert b"settings/gates" not in read
-    repo.gates.require("main", BAD)
-    read.clear()
-    branch.put("a", b"2")
-    branch.commit("two")
-    assert b"settings/gates" not in read
-    repo.merge("dev", into="main")
-    assert b"settings/gates" in read
 
 
 def test_protection_keeps_what_says_that_gates_are_required(repo):

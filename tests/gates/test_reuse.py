@@ -6,10 +6,8 @@ import pytest
 
 import graveler
 from graveler import checks, gate
-from graveler.errors import GateFailedError
 from graveler.gates import Gate
 from graveler.gates.verdicts import content
-from tests.gates import samples
 
 
 def asks(candidate):
@@ -51,23 +49,6 @@ def test_a_gate_is_asked_again_when_what_it_reads_has_changed(repo, reads, moved
     elsewhere(repo, moved)
     run.publish([gate])
     assert repo.gates.judgement("main").reused == (() if again else ("g",))
-
-
-def test_a_gate_of_changes_is_asked_again_when_these_are_others(repo):
-    gate = Gate("g", asks, reads="changes", version="1")
-    run = staged(repo, "hour", "t/1")
-    run.judge([gate])
-    run.put("t/2", b"2")
-    run.commit_staged()
-    run.publish([gate])
-    assert repo.gates.judgement("main").reused == ()
-
-
-def test_another_parameter_is_another_gate(repo):
-    run = staged(repo, "hour", "t/1")
-    run.judge([checks.file_size("t/", 1, name="size")])
-    with pytest.raises(GateFailedError):
-        run.publish([checks.file_size("t/", 100, name="size")])
 
 
 @pytest.mark.parametrize(
@@ -119,21 +100,6 @@ def test_a_check_that_failed_is_asked_again(repo):
     assert run.judge([Gate("g", fails_once, version="1")])[0].passed
 
 
-def test_what_a_process_of_its_own_said_is_kept(disk):
-    gate = Gate("g", samples.few_files, isolated=True, version="1")
-    run = staged(disk, "hour", "t/1")
-    run.judge([gate])
-    run.judge([gate])
-    assert next(disk.gates.judgements()).reused == ("g",)
-
-
-def test_a_required_gate_that_is_given_too_is_asked_once(repo):
-    repo.gates.require("main", samples.no_bad_files)
-    with repo.run("hour", gates=[samples.no_bad_files]) as run:
-        run.put("t/1", b"1")
-    assert [verdict.gate for verdict in run.result.verdicts] == ["no_bad_files"]
-
-
 def test_every_built_in_check_has_a_fingerprint():
     gates = [
         checks.schema("t/", {"id": "int64"}),
@@ -173,13 +139,13 @@ def test_a_verdict_that_is_used_again_says_so(repo):
     assert [one.commit for one in repo.gates.judgements()] == [last.commit, first.commit]
 
 
-@pytest.mark.parametrize("prefix", ["", "t/", "t/1", "t/15", "s", "zz", "t/999"])
+@pytest.mark.parametrize("prefix", ["", "t/", "t/1", "t/15", "s", "zz"])
 def test_content_below_a_prefix_is_equal_exactly_if_paths_are(repo, prefix):
     def tree(branch):
         return repo.commit(branch).metarange
 
     with repo.run("many") as run:
-        for number in range(60):
+        for number in range(30):
             run.put(f"t/{number}", b"1")
     repo.create_branch("same")
     for path, data in (("t/15", b"2"), ("zz", b"1"), ("a", b"1")):
@@ -193,8 +159,8 @@ def test_content_below_a_prefix_is_equal_exactly_if_paths_are(repo, prefix):
 
 def test_a_range_that_lies_below_the_prefix_is_not_opened(repo):
     with repo.run("many") as run:
-        for number in range(400):
-            run.put(f"t/{number:04}", b"1")
+        for number in range(100):
+            run.put(f"t/{number:03}", b"1")
     stats, tree = repo.stores.ranges.stats, repo.commit("main").metarange
     opened = stats.ranges_read
     content(repo.stores, tree, "t/")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import graveler
 from graveler import checks
-from graveler.errors import GateFailedError
 from graveler.gates import Candidate, Gate
 from graveler.gates.footers import read_footer
 from graveler.gates.statistics import STATISTICS, Statistics, statistics
@@ -20,8 +19,7 @@ from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING
 from graveler.objects.verified import RangedFile
-from graveler.publishing.panel import RequiredGates
-from tests.gates.parquet import parquet, rows
+from tests.gates.files import parquet, rows
 
 LARGE = rows(200_000, text=[f"{number:032x}" for number in range(200_000)])
 
@@ -157,13 +155,6 @@ def past_of(repo, hour):
     return next(verdict.facts["past"] for verdict in verdicts if verdict.gate == "look")
 
 
-def test_history_is_what_each_commit_brought_the_latest_first(repo):
-    for hour in range(5):
-        publish(repo, hour, 10 + hour)
-    publish(repo, 5, 1, [look])
-    assert past_of(repo, 5) == [["hour 4", 14, 1], ["hour 3", 13, 1], ["hour 2", 12, 1]]
-
-
 def test_history_is_without_what_was_rolled_back(repo):
     for hour in range(4):
         publish(repo, hour, 10 + hour)
@@ -201,37 +192,18 @@ def test_what_cannot_be_read_is_left_out_of_history(repo):
     assert past_of(repo, 2) == [["hour 1", 5, 1]]
 
 
-def test_a_gate_of_its_own_process_looks_back_as_well(disk):
-    for hour in range(2):
-        publish(disk, hour, 10 + hour)
-    publish(disk, 2, 1, [replace(look, isolated=True)])
-    assert past_of(disk, 2) == [["hour 1", 11, 1], ["hour 0", 10, 1]]
-    assert not list(disk.stores.kv.scan(f"stats:{disk.stores.uid}"))
-
-
 def adds(candidate):
-    candidate.history("t/")
-    candidate.report(rows=candidate.new_stats("t/").rows)
+    past = [one.stats.rows for one in candidate.history("t/")]
+    candidate.report(past=past, rows=candidate.new_stats("t/").rows)
 
 
 def test_an_isolated_gate_keeps_statistics_of_its_candidate_only(disk):
-    publish(disk, 0, 10)
-    publish(disk, 1, 5, [Gate("adds", adds, reads="history", isolated=True)])
+    for hour in range(2):
+        publish(disk, hour, 10 + hour)
+    publish(disk, 2, 5, [Gate("adds", adds, reads="history", isolated=True)])
+    assert disk.runs.get("hour 2").verdicts[0].facts == {"past": [11, 10], "rows": 5}
     (key,) = (key.decode() for key, _ in disk.stores.kv.scan(f"stats:{disk.stores.uid}"))
     assert key.split("/")[1] == disk.commit("main").id
-
-
-def test_the_dump_of_refs_brings_required_gates_along(repo, memory_lake, tmp_path):
-    repo.gates.require("main", checks.row_count("t/", 5, missing="allow"))
-    repo.dump_refs(tmp_path / "dump")
-    repo.gates.drop("main")
-    repo.restore_refs(tmp_path / "dump")
-    assert (
-        RequiredGates(repo.stores).of("main")[0].check
-        == checks.row_count("t/", 5, missing="allow").check
-    )
-    with pytest.raises(GateFailedError):
-        publish(repo, 1, 1)
 
 
 @given(st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 200))))

@@ -40,13 +40,45 @@ class Damage:
     def key(self, identifier: str):
         return self.repo.stores.ranges.key(bytes.fromhex(identifier))
 
-    def flip(self, key: str, at: int):
-        body = bytearray(self.objects.get(key))
-        body[at] ^= 1
-        self.objects.put(key, bytes(body))
+    def lose(self, ref, path):
+        """Delete the object of a path, and return its URI."""
+        address = self.address(ref, path)
+        self.objects.delete(address)
+        return self.repo.stores.uri(address)
 
-    def overwrite(self, key: str, value: bytes):
-        self.repo.stores.kv.set(self.refs, key.encode(), value)
+    def flip(self, identifier: str, at: int):
+        """Change a bit of a table, and return its id."""
+        body = bytearray(self.objects.get(self.key(identifier)))
+        body[at] ^= 1
+        self.objects.put(self.key(identifier), bytes(body))
+        return identifier
+
+    def token(self, branch):
+        return self.repo.stores.refs.branches.get(branch).staging_token
+
+    def staged(self, branch, key):
+        return self.repo.stores.staging.get([self.token(branch)], key)
+
+    def stage(self, branch, key, raw):
+        self.repo.stores.staging.set(self.token(branch), key, raw)
+
+    def remove(self, identifier: str):
+        self.objects.delete(self.key(identifier))
+        return identifier
+
+    def change(self, ref, path, body):
+        address = self.address(ref, path)
+        self.objects.put(address, body)
+        return self.repo.stores.uri(address)
+
+    def claims(self, key):
+        (run,) = (each for each in self.repo.branches(hidden=True) if key in each.name)
+        return self.repo.commit(run.name).trees[1]
+
+    def overwrite(self, kind: str, name: str, value: bytes):
+        """Write a record of a ref, and return its name."""
+        self.repo.stores.kv.set(self.refs, f"{kind}/{name}".encode(), value)
+        return name
 
     def fsck(self, **options):
         """Check the repository, and assert that a check by tasks gives the same report."""

@@ -1,14 +1,15 @@
+"""fsck finds each damage, and names it, the refs that need it, and its paths."""
+
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
-from time import monotonic
 
 import pytest
 
 import graveler
 from graveler.committed.metarange import read
 from graveler.errors import InvalidInputError
-from graveler.fsck.check import FsckReport
+from graveler.fsck.check import FsckReport, fsck
 from graveler.fsck.objects import Pace
 from graveler.model import Entry
 from graveler.refs.commits import encode_commit
@@ -17,6 +18,7 @@ from graveler.testing.world import link_unseen
 from graveler.values import decode_value, encode_entry, encode_value, record_id, stage_entry
 
 EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
+HEADS = ("dev", "main", "run-hour-3-", "run-hour-4-")
 
 
 def short(refs):
@@ -49,121 +51,124 @@ def test_an_empty_repository_is_sound(tmp_path):
         assert repo.fsck() == FsckReport((), 1, 1, 0, 0, 0, 0)
 
 
-def test_a_missing_object_is_named_with_its_path_and_users(damage):
-    damage.objects.delete(damage.address("main", "01:00/part-2"))
-    (problem,) = damage.fsck().problems
-    uri = damage.repo.stores.uri(damage.address("main", "01:00/part-2"))
-    assert (problem.kind, problem.id, problem.message) == ("object", uri, "is missing")
-    assert problem.paths == ("01:00/part-2",)
-    assert short(problem.refs) == EVERYWHERE
+def changed_object(damage):
+    uri = damage.change("main", "00:00/part-1", b"0 7")
+    assert damage.found() == []
+    return uri
 
 
-def test_damaged_claims_are_named_with_the_runs_that_need_them(damage):
-    (run,) = (each for each in damage.repo.branches(hidden=True) if "hour-4" in each.name)
-    _, claims = damage.repo.commit(run.name).trees
-    (info,) = read(damage.repo.stores.ranges, claims)
-    damage.flip(damage.key(info.id.hex()), 40)
-    assert damage.found() == [("range", info.id.hex())]
-    damage.objects.delete(damage.key(claims))
-    assert ("metarange", claims) in damage.found()
-
-
-def test_only_those_who_need_it_are_named(damage):
-    damage.objects.delete(damage.address("main", "02:00/part-0"))
-    damage.objects.delete(damage.address("dev", "dev/a"))
-    problems = {problem.paths: short(problem.refs) for problem in damage.fsck().problems}
-    assert problems == {
-        ("02:00/part-0",): ("dev", "main", "run-hour-3-", "run-hour-4-"),
-        ("dev/a",): ("dev",),
-    }
-
-
-def test_an_object_at_two_paths_is_one_problem(damage):
+def copied_object(damage):
+    """One object at two paths is one problem."""
     dev = damage.repo.branch("dev")
     dev.link_many([replace(dev.stat("dev/a"), path="dev/b")])
     dev.commit("copy")
-    damage.objects.delete(damage.address("dev", "dev/a"))
-    (problem,) = damage.fsck().problems
-    assert problem.paths == ("dev/a", "dev/b")
+    return damage.lose("dev", "dev/a")
 
 
-def test_a_truncated_object_has_the_wrong_size(damage):
-    damage.objects.put(damage.address("main", "00:00/part-1"), b"0")
-    (problem,) = damage.fsck().problems
-    assert problem.message == "has 1 bytes, its entry says 3"
-    assert problem.paths == ("00:00/part-1",)
-
-
-def test_a_changed_object_of_equal_size_is_found_by_checksum(damage):
-    damage.objects.put(damage.address("main", "00:00/part-1"), b"0 7")
-    assert damage.found() == []
-    (problem,) = damage.fsck(objects="checksum").problems
-    assert problem.message.startswith("has sha256:")
-    assert problem.paths == ("00:00/part-1",)
-
-
-@pytest.mark.parametrize("part", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
-def test_a_flipped_bit_in_a_range_is_named_with_its_paths(damage, part):
-    info = damage.ranges("main")[0]
-    key = damage.key(info.id.hex())
-    damage.flip(key, int(part * len(damage.objects.get(key))))
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.id) == ("range", info.id.hex())
-    assert problem.paths == tuple(sorted({info.min_key.decode(), info.max_key.decode()}))
-    assert short(problem.refs) == EVERYWHERE
-
-
-def test_the_objects_of_a_damaged_range_are_not_guessed_at(damage):
+def damaged_range(damage):
+    """Its objects are not guessed at."""
     info = damage.ranges("dev")[-1]
     damage.objects.delete(damage.address("dev", "dev/a"))
-    damage.objects.delete(damage.key(info.id.hex()))
-    assert damage.found() == [("range", info.id.hex())]
+    return damage.flip(info.id.hex(), 40)
 
 
-def test_an_entry_that_makes_no_sense_is_a_problem_of_its_range(damage):
-    stores, dev = damage.repo.stores, damage.repo.branch("dev")
-    record = stores.refs.branches.get("dev")
-    value = encode_value(b"i" * 32, b"[1]")
-    stores.staging.set(record.staging_token, b"dev/b", b"\x01" + record_id(b"dev/b", value) + value)
-    dev.commit("written by something else")
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.refs) == ("range", ("dev",))
-    assert "entry at b'dev/b' has 3 bytes of data" in problem.message
-    assert "dev/b" in problem.paths
-    assert damage.found(objects="none") == []
-
-
-def test_a_cached_range_does_not_hide_that_its_source_is_gone(damage):
+def cached_range(damage):
+    """A range in the cache does not hide that its source is gone."""
     info = damage.ranges("main")[-1]
     list(damage.repo.ref("main").list())
-    damage.objects.delete(damage.key(info.id.hex()))
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.id) == ("range", info.id.hex())
-    assert "tag v1" not in problem.refs
+    return damage.remove(info.id.hex())
 
 
-def test_a_missing_metarange_is_named_not_what_it_alone_names(damage):
-    tree = damage.metarange("dev")
-    damage.objects.delete(damage.key(tree))
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.id, problem.refs) == ("metarange", tree, ("dev",))
+def missing_commit(damage):
+    commit = damage.repo.commit("main").id
+    damage.repo.stores.kv.delete(damage.refs, f"commit/{commit}".encode())
+    return commit
 
 
-def test_a_flipped_bit_in_a_metarange_is_named(damage):
-    tree = damage.metarange("v1")
-    damage.flip(damage.key(tree), 30)
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.id) == ("metarange", tree)
-    assert short(problem.refs) == EVERYWHERE
+def tag_to_nowhere(damage):
+    damage.overwrite("tag", "lost", b"f" * 64)
+    return "f" * 64
 
 
-def test_a_missing_commit_is_named_with_the_refs_behind_it(damage):
-    commit = damage.repo.commit("main")
-    damage.repo.stores.kv.delete(damage.refs, f"commit/{commit.id}".encode())
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.id) == ("commit", commit.id)
-    assert "is missing" in problem.message
-    assert short(problem.refs) == ("dev", "main", "run-hour-3-", "run-hour-4-")
+def staged_object(damage):
+    staged = damage.repo.branch("dev").put("dev/staged", b"123")
+    damage.objects.delete(staged.address)
+    return damage.repo.stores.uri(staged.address)
+
+
+def staged_nonsense(damage):
+    damage.stage("main", b"bad", b"\x07")
+    return "main:bad"
+
+
+def staged_with_another_id(damage):
+    damage.repo.branch("dev").put("dev/staged", b"123")
+    raw = damage.staged("dev", b"dev/staged")
+    damage.stage("dev", b"dev/staged", raw[:1] + bytes(32) + raw[33:])
+    return "dev:dev/staged"
+
+
+HARMS = {
+    # what is done and returns the id of the problem: kind, refs, message, paths
+    "missing object": (
+        lambda damage: damage.lose("main", "01:00/part-2"),
+        *("object", EVERYWHERE, "is missing", ("01:00/part-2",)),
+    ),
+    "object of one branch": (
+        lambda damage: damage.lose("dev", "dev/a"),
+        *("object", ("dev",), "is missing", ("dev/a",)),
+    ),
+    "object of the heads": (
+        lambda damage: damage.lose("main", "02:00/part-0"),
+        *("object", HEADS, "is missing", ("02:00/part-0",)),
+    ),
+    "cut object": (
+        lambda damage: damage.change("main", "00:00/part-1", b"0"),
+        *("object", EVERYWHERE, "has 1 bytes, its entry says 3", ("00:00/part-1",)),
+    ),
+    "changed object": (changed_object, "object", EVERYWHERE, "has sha256:", ("00:00/part-1",)),
+    "copied object": (copied_object, "object", ("dev",), "is missing", ("dev/a", "dev/b")),
+    "damaged range": (damaged_range, "range", ("dev",), "", ("dev/a",)),
+    "cached range": (cached_range, "range", HEADS, "nothing at", None),
+    "missing tree": (
+        lambda damage: damage.remove(damage.metarange("dev")),
+        *("metarange", ("dev",), "nothing at", ()),
+    ),
+    "damaged tree": (
+        lambda damage: damage.flip(damage.metarange("v1"), 30),
+        *("metarange", EVERYWHERE, "", ()),
+    ),
+    "missing commit": (missing_commit, "commit", HEADS, "is missing", ()),
+    "unreadable commit": (
+        lambda damage: damage.overwrite("commit", damage.repo.commit("dev").id, b"{"),
+        *("commit", ("dev",), "is not JSON", ()),
+    ),
+    "tag to nowhere": (tag_to_nowhere, "commit", ("tag lost",), "is missing", ()),
+    "unreadable branch": (
+        lambda damage: damage.overwrite("branch", "dev", b"rubbish"),
+        *("branch", (), "", ()),
+    ),
+    "staged object": (staged_object, "object", ("dev",), "is missing", ("dev/staged",)),
+    "staged nonsense": (staged_nonsense, "staged", ("main",), "", ("bad",)),
+    "staged, another id": (
+        staged_with_another_id,
+        *("staged", ("dev",), "another record id", ("dev/staged",)),
+    ),
+    "damaged claims": (
+        lambda damage: damage.flip(damage.claims("hour-4"), 40),
+        *("metarange", ("run-hour-4-",), "", ()),
+    ),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_harm_is_named_with_all_that_need_it(damage, harm):
+    do, kind, refs, said, paths = HARMS[harm]
+    identifier = do(damage)
+    (problem,) = damage.fsck(objects="checksum").problems
+    assert (problem.kind, problem.id, short(problem.refs)) == (kind, identifier, refs)
+    assert said in problem.message
+    assert paths in (None, problem.paths)
 
 
 @pytest.mark.parametrize(
@@ -172,74 +177,36 @@ def test_a_missing_commit_is_named_with_the_refs_behind_it(damage):
         ({"message": "forged"}, "does not match its id"),
         ({"committer": 7}, "field 'committer' is 7"),
         ({"parents": ()}, "does not match its id"),
-        ({"metarange": "0" * 64}, "does not match its id"),
         ({"generation": 9}, "has generation 9, its parents [4]"),
         ({"generation": 1}, "field 'generation' is 1"),
     ],
 )
 def test_a_commit_that_is_not_what_its_id_says_is_named(damage, wrong, said):
     commit = damage.repo.commit("dev")
-    damage.overwrite(f"commit/{commit.id}", encode_commit(replace(commit, **wrong)))
+    damage.overwrite("commit", commit.id, encode_commit(replace(commit, **wrong)))
     (problem,) = damage.fsck().problems
     assert (problem.kind, problem.id, problem.refs) == ("commit", commit.id, ("dev",))
     assert said in problem.message
 
 
-def test_a_commit_that_cannot_be_read_is_named(damage):
-    commit = damage.repo.commit("dev")
-    damage.overwrite(f"commit/{commit.id}", b"{")
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.id, problem.refs) == ("commit", commit.id, ("dev",))
-    assert "is not JSON" in problem.message
-
-
-def test_a_tag_that_points_nowhere_is_named(damage):
-    damage.overwrite("tag/lost", b"f" * 64)
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.id, problem.refs) == ("commit", "f" * 64, ("tag lost",))
-
-
-def test_an_unreadable_branch_record_is_named_others_checked(damage):
-    damage.overwrite("branch/dev", b"rubbish")
-    damage.objects.delete(damage.address("main", "00:00/part-0"))
-    branch, lost = damage.fsck().problems
-    assert (branch.kind, branch.id) == ("branch", "dev")
-    assert short(lost.refs) == ("main", "run-hour-3-", "run-hour-4-", "tag v1")
-
-
-def test_what_is_staged_is_looked_at(damage):
-    staged = damage.repo.branch("dev").put("dev/staged", b"123")
-    damage.objects.delete(staged.address)
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.refs, problem.paths) == ("object", ("dev",), ("dev/staged",))
-    record = damage.repo.stores.refs.branches.get("main")
-    damage.repo.stores.staging.set(record.staging_token, b"bad", b"\x07")
-    staged_write, _ = sorted(damage.fsck().problems, key=lambda found: found.kind, reverse=True)
-    assert (staged_write.kind, staged_write.id) == ("staged", "main:bad")
-    assert (staged_write.refs, staged_write.paths) == (("main",), ("bad",))
-
-
-def test_a_staged_write_with_a_wrong_record_id_is_named(damage):
-    stores = damage.repo.stores
-    damage.repo.branch("dev").put("dev/staged", b"123")
-    token = stores.refs.branches.get("dev").staging_token
-    raw = stores.staging.get([token], b"dev/staged")
-    stores.staging.set(token, b"dev/staged", raw[:1] + bytes(32) + raw[33:])
-    (problem,) = damage.fsck().problems
-    assert (problem.kind, problem.id, problem.refs) == ("staged", "dev:dev/staged", ("dev",))
-    assert "another record id" in problem.message
-
-
-def test_an_entry_with_a_wrong_content_identity_is_named(damage):
-    stores, dev = damage.repo.stores, damage.repo.branch("dev")
-    entry = dev.put("dev/b", b"b")
-    value = encode_value(bytes(32), decode_value(encode_entry(entry)[1])[1])
-    staged = b"\x01" + record_id(b"dev/b", value) + value
-    stores.staging.set(stores.refs.branches.get("dev").staging_token, b"dev/b", staged)
-    dev.commit("by another program")
+@pytest.mark.parametrize(
+    ("identity", "raw", "said"),
+    [
+        (b"i" * 32, b"[1]", "entry at b'dev/b' has 3 bytes of data"),
+        (bytes(32), None, "its fields give"),
+    ],
+)
+def test_an_entry_that_makes_no_sense_is_named(damage, identity, raw, said):
+    dev = damage.repo.branch("dev")
+    entry = encode_entry(dev.put("dev/b", b"b"))[1]
+    value = encode_value(identity, raw or decode_value(entry)[1])
+    damage.stage("dev", b"dev/b", b"\x01" + record_id(b"dev/b", value) + value)
+    dev.commit("written by something else")
     (problem,) = damage.fsck().problems
     assert (problem.kind, problem.refs) == ("range", ("dev",))
-    assert "its fields give" in problem.message
+    assert said in problem.message
+    assert "dev/b" in problem.paths
+    assert damage.found(objects="none") == []
 
 
 def test_a_staged_deletion_needs_no_object(damage):
@@ -251,7 +218,7 @@ def test_linked_files_elsewhere_are_looked_at(damage, tmp_path):
     (tmp_path / "there.csv").write_bytes(b"12345")
     damage.repo.links.allow(str(tmp_path))
     dev = damage.repo.branch("dev")
-    dev.link("linked/there", address=f"file://{tmp_path}/there.csv")
+    there = dev.link("linked/there", address=f"file://{tmp_path}/there.csv")
     link_unseen(
         dev,
         [
@@ -260,10 +227,13 @@ def test_linked_files_elsewhere_are_looked_at(damage, tmp_path):
         ],
     )
     dev.commit("links")
+    changed = replace(there, path="linked/changed", version="mtime:1")
+    damage.stage("dev", b"linked/changed", stage_entry(b"linked/changed", changed))
     problems = {problem.paths[0]: problem.message for problem in damage.fsck().problems}
-    assert list(problems) == ["linked/gone", "linked/odd"]
+    assert sorted(problems) == ["linked/changed", "linked/gone", "linked/odd"]
     assert problems["linked/gone"] == "is missing"
     assert problems["linked/odd"].startswith("cannot be looked at: ")
+    assert "is at mtime:" in problems["linked/changed"]
 
 
 def test_commits_named_besides_the_refs_must_be_whole(damage):
@@ -283,15 +253,15 @@ def test_progress_tells_how_far_it_is(damage):
 
 
 def test_many_problems_come_in_order_and_none_hides_another(damage):
-    damage.objects.delete(damage.address("main", "02:00/part-0"))
-    damage.objects.delete(damage.key(damage.metarange("dev")))
-    damage.overwrite("branch/broken", b"")
-    damage.overwrite("tag/lost", b"e" * 64)
+    damage.lose("main", "02:00/part-0")
+    damage.remove(damage.metarange("dev"))
+    damage.overwrite("branch", "broken", b"")
+    damage.overwrite("tag", "lost", b"e" * 64)
     assert [kind for kind, _ in damage.found()] == ["branch", "commit", "metarange", "object"]
 
 
-def stop_at(monkeypatch, damage, number):
-    """Stop the process when it opens object `number`."""
+def stopped(monkeypatch, damage, number):
+    """Check checksums, and stop the process when it opens object `number`."""
     opened, original = count(1), type(damage.objects).open
 
     def stopping(store, key, *given):
@@ -299,41 +269,30 @@ def stop_at(monkeypatch, damage, number):
             raise KeyboardInterrupt
         return original(store, key, *given)
 
-    monkeypatch.setattr(type(damage.objects), "open", stopping)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(type(damage.objects), "open", stopping)
+        damage.fsck(objects="checksum")
 
 
 def test_a_look_at_checksums_that_was_stopped_is_resumed(damage, monkeypatch):
     whole = damage.fsck(objects="checksum")
     assert (whole.objects, whole.resumed) == (15, 0)
-    with monkeypatch.context() as patch:
-        stop_at(patch, damage, 10)
-        with pytest.raises(KeyboardInterrupt):
-            damage.fsck(objects="checksum")
+    stopped(monkeypatch, damage, 10)
     rest = damage.fsck(objects="checksum", resume=True)
     assert (rest.objects, rest.problems) == (15, ())
     assert 0 < rest.resumed < 10
     assert 0 < rest.hashed < whole.hashed
+    stopped(monkeypatch, damage, 10)
+    fresh = damage.fsck(objects="checksum")
+    assert (fresh.resumed, fresh.hashed) == (0, whole.hashed)
     again = damage.fsck(objects="checksum", resume=True)  # nothing is left to resume
     assert (again.resumed, again.hashed) == (0, whole.hashed)
-
-
-def test_a_look_that_is_not_resumed_reads_everything(damage, monkeypatch):
-    whole = damage.fsck(objects="checksum").hashed
-    with monkeypatch.context() as patch:
-        stop_at(patch, damage, 10)
-        with pytest.raises(KeyboardInterrupt):
-            damage.fsck(objects="checksum")
-        fresh = damage.fsck(objects="checksum")
-        assert (fresh.resumed, fresh.hashed) == (0, whole)
 
 
 def test_a_resumed_check_reports_old_damage_and_finds_new(damage, monkeypatch):
     first, *_ = damage.repo.ref("main").entries()
     damage.objects.put(first.address, b"x x")
-    with monkeypatch.context() as patch:
-        stop_at(patch, damage, 12)
-        with pytest.raises(KeyboardInterrupt):
-            damage.fsck(objects="checksum")
+    stopped(monkeypatch, damage, 12)
     later = damage.repo.branch("dev").put("later", b"later")
     damage.objects.put(later.address, b"xxxxx")
     found = {problem.paths for problem in damage.fsck(objects="checksum", resume=True).problems}
@@ -346,9 +305,10 @@ def test_a_rate_bounds_the_bytes_that_are_read_in_a_second(damage):
     for _ in range(10):
         pace.take(500)
     assert timedelta(seconds=5) <= clock.now() - before
-    began = monotonic()
-    assert damage.fsck(objects="checksum", rate=200.0).sound
-    assert monotonic() - began > 40 / 200
+    stores = replace(damage.repo.stores, clock=clock)
+    before = clock.now()
+    assert fsck(stores, objects="checksum", rate=20.0).sound
+    assert clock.now() - before > timedelta(seconds=40 / 20)
 
 
 @pytest.mark.parametrize(
@@ -359,16 +319,3 @@ def test_a_rate_bounds_the_bytes_that_are_read_in_a_second(damage):
 def test_an_argument_that_fsck_does_not_know_is_refused(damage, given):
     with pytest.raises(InvalidInputError, match=next(iter(given))):
         damage.repo.fsck(**{"objects": "checksum"} | given)
-
-
-def test_a_linked_file_that_was_changed_since_is_named(damage, tmp_path):
-    file = tmp_path / "linked"
-    file.write_bytes(b"1")
-    damage.repo.links.allow(str(tmp_path))
-    written = file.stat().st_mtime_ns // 1000
-    entry = Entry("linked", file.as_uri(), 1, version=f"mtime:{written - 1}")
-    stores, record = damage.repo.stores, damage.repo.stores.refs.branches.get("dev")
-    stores.staging.set(record.staging_token, b"linked", stage_entry(b"linked", entry))
-    (problem,) = damage.fsck().problems
-    assert problem.paths == ("linked",)
-    assert f"is at mtime:{written}" in problem.message

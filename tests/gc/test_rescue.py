@@ -46,13 +46,6 @@ def in_state(files, state):
     assert files.write(TABLE, FileRecord("m", state))
 
 
-def test_what_nobody_condemned_costs_one_look(kv):
-    script = Script()
-    rescue = Rescuer(FaultyKVStore(kv, script), "u", clock=FakeClock())
-    assert rescue(TABLE, put_never) is False
-    assert script.calls == ["get"]
-
-
 def test_what_is_condemned_stays(kv, files):
     in_state(files, FileState.CONDEMNED)
     assert Rescuer(kv, "u", clock=FakeClock())(TABLE, put_never) is False

@@ -109,13 +109,6 @@ def test_a_commit_condemned_by_such_a_mark_is_expired(restored, repo):
         repo.gc.run(grace=NOW, window=WINDOW)
 
 
-def test_such_a_mark_is_not_taken_back(restored, repo):
-    refused = _raised(StateError, lambda: repo.gc.undelete(restored.mark))
-    assert "does not know" in str(refused) or "sweep" in str(refused)
-    with pytest.raises(ExpiredError):
-        repo.create_branch("dev", restored.lost)
-
-
 def test_a_commit_is_readable_as_long_as_its_mark_waits(tmp_path):
     made = Restored(tmp_path / "lake", MarkState.CONDEMNED)
     with graveler.open(made.folder) as lake:

@@ -3,11 +3,21 @@
 import json
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from graveler.cli.main import app
+
+_command = get_command(app)
+
+
+def invoke(*arguments: object, stdin: Any = None) -> Any:
+    """Call the command line. Its commands are made once: this takes longer than a verb."""
+    with patch("typer.testing._get_command", lambda _: _command):
+        return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
 
 
 @dataclass(frozen=True)
@@ -35,10 +45,9 @@ class Said:
 @pytest.fixture
 def cli():
     """A function that calls the command line in this process."""
-    runner = CliRunner()
 
     def call(*arguments, stdin=None) -> Said:
-        result = runner.invoke(app, [str(argument) for argument in arguments], input=stdin)
+        result = invoke(*arguments, stdin=stdin)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Said(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)

@@ -7,6 +7,7 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 _SMALL = 60
@@ -96,6 +97,7 @@ def arrows(root: Path, files: list[Path]) -> list[str]:
     return sorted(found)
 
 
+@cache
 def code_lines(text: str) -> int:
     """Return the number of lines of code, without docstrings, comments and blank lines."""
     held = {
@@ -133,6 +135,11 @@ def circles(root: Path, files: list[Path]) -> list[list[str]]:
 
 def _graph(root: Path, files: list[Path]) -> dict[str, set[str]]:
     """Return the modules that each module imports."""
+    return _graph_of(root, tuple(files))
+
+
+@cache
+def _graph_of(root: Path, files: tuple[Path, ...]) -> dict[str, set[str]]:
     modules = {_module_name(root, file): file for file in files}
     return {name: set(_imports(file, modules)) - {name} for name, file in modules.items()}
 

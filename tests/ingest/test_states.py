@@ -10,20 +10,11 @@ from graveler.gates import checks
 from graveler.ingest import HourKind, HourState, commit_hours
 from tests.harness.gc_lakes import collect
 from tests.harness.judges import no_bad_file
-from tests.harness.worlds import tree
-
-FIVE = "2013-01-01T05:00Z"
-SIX = "2013-01-01T06:00Z"
-SEVEN = "2013-01-01T07:00Z"
-SHELF = "quarantine-2013-01-01T05-00"
+from tests.ingest.histories import FIVE, SEVEN, SIX
 
 
 def path(hour, name="a"):
     return f"input/2013/01/01/{hour:02}:00/{name}"
-
-
-def published(repo):
-    return {key: text for key, text in tree(repo.ref("main")).items() if key != "settled"}
 
 
 # -- metadata of others
@@ -31,24 +22,17 @@ def published(repo):
 
 @pytest.mark.parametrize("hour", ["2013/01/01/05:00", "next week", "é", "x" * 3000, "../x", ""])
 @pytest.mark.parametrize("policy", ["hold", "quarantine"])
-def test_an_hour_in_the_metadata_of_a_user_names_no_branch(repo, hour, policy):
-    ingestion = repo.ingestion(gates=[no_bad_file], on_refusal=policy)
-    ingestion.branch.put(path(5, "x.bad"), b"5")
-    ingestion.branch.commit("by hand", metadata={"hour": hour, "late": "1,2", "hours": "never"})
-    ingestion.branch.put(path(6), b"6")
-    first = ingestion.tick(SIX)
-    ingestion.branch.delete(path(5, "x.bad"))
-    second = ingestion.tick(SEVEN)
-    states = [tick.state for tick in (first, second)]
-    if policy == "hold":
-        assert states == [HourState.HELD, HourState.PUBLISHED]
-    else:
-        assert states == [HourState.PUBLISHED, HourState.EMPTY]
-        (kept,) = ingestion.quarantined()
-        assert kept.name.startswith("quarantine-2013-01-01T")
-        ingestion.release(kept.name, gates=[])
-    assert path(6) in published(repo)
-    assert all(len(name) < 40 for kept in ingestion.quarantined() for name in kept.hours)
+def test_an_hour_in_the_metadata_of_a_user_names_no_branch(history, hour, policy):
+    held = policy == "hold"
+    history.play(f"as {policy}; in b=bad")
+    pairs = {"hour": hour, "late": "1,2", "hours": "never"}
+    history.ingestion.branch.commit("by hand", metadata=pairs)
+    history.play(f"in p=6; tick 6 {'HELD' if held else 'PUBLISHED'}; in -b")
+    history.play(f"tick 7 {'PUBLISHED' if held else 'EMPTY'}; has p=6")
+    kept = history.ingestion.quarantined()
+    assert len(kept) == (0 if held else 1)
+    assert all(one.name.startswith("quarantine-2013-01-01T") for one in kept)
+    assert all(len(name) < 40 for one in kept for name in one.hours)
 
 
 def test_pairs_that_ticks_write_are_not_taken_from_a_caller(repo):
@@ -65,19 +49,10 @@ def test_pairs_that_ticks_write_are_not_taken_from_a_caller(repo):
     assert "late" not in released
 
 
-@pytest.mark.parametrize(
-    "hour",
-    [
-        "9999-12-31T23:00-05:00",
-        "0001-01-01T00:00+05:00",
-        datetime(9999, 12, 31, 23, tzinfo=UTC).replace(tzinfo=None).astimezone(UTC),
-    ],
-)
-def test_hours_at_the_ends_of_time_are_refused_or_work(repo, hour):
-    try:
-        assert repo.ingestion().tick(hour).state is HourState.EMPTY
-    except InvalidInputError as error:
-        assert "years 1 to 9999" in str(error)  # noqa: PT017 - both are right
+@pytest.mark.parametrize("hour", ["9999-12-31T23:00-05:00", "0001-01-01T00:00+05:00"])
+def test_hours_behind_the_ends_of_time_are_refused(repo, hour):
+    with pytest.raises(InvalidInputError, match="years 1 to 9999"):
+        repo.ingestion().tick(hour)
 
 
 @pytest.mark.parametrize("year", [1, 999, 9999])
@@ -93,58 +68,22 @@ def test_hours_of_any_year_have_four_digits(repo, year):
 
 # -- states
 
-
-def test_a_held_hour_that_was_reset_away_waits_no_longer(repo, holding):
-    holding.branch.put(path(5, "x.bad"), b"5")
-    assert holding.tick(FIVE).state is HourState.HELD
-    repo.branch("ingest").reset("ingest~1")
-    assert holding.hour(FIVE).state is HourState.EMPTY
-    assert holding.status().held is None
-    assert holding.pending() == ()
-    holding.branch.put(path(6), b"6")
-    assert holding.tick(SIX).state is HourState.PUBLISHED
-    assert holding.tick(FIVE).state is HourState.EMPTY
-
-
-def test_a_held_hour_whose_branch_is_deleted_waits_no_longer(repo, holding):
-    holding.branch.put(path(5, "x.bad"), b"5")
-    assert holding.tick(FIVE).state is HourState.HELD
-    repo.delete_branch("ingest")
-    assert holding.hour(FIVE).state is HourState.EMPTY
-    holding.branch.put(path(6), b"6")
-    assert holding.tick(SIX).state is HourState.PUBLISHED
+STATES = {
+    "whose branch was reset": "in b=bad; tick 5 HELD; rewind; hour 5 EMPTY; idle; in p=6; "
+    "tick 6 PUBLISHED; tick 5 EMPTY",
+    "whose branch was deleted": "in b=bad; tick 5 HELD; delete ingest; hour 5 EMPTY; in p=6; "
+    "tick 6 PUBLISHED",
+    "whose quarantine was deleted": "as quarantine; in b=bad; tick 5 QUARANTINED; give-up; "
+    "hour 5 EMPTY; undo quarantine-2013-01-01T05-00; hour 5 QUARANTINED",
+    "that the target lost": "in p=5; tick 5; undo; hour 5 COMMITTED; in q=6; tick 6; "
+    "hour 5 PUBLISHED; main p=5 q=6",
+    "whose release the target lost": "as quarantine; in b=bad; tick 5; force; undo; hour 5 EMPTY",
+}
 
 
-def test_an_hour_whose_quarantine_is_deleted_waits_no_longer(repo, quarantining):
-    quarantining.branch.put(path(5, "x.bad"), b"5")
-    assert quarantining.tick(FIVE).state is HourState.QUARANTINED
-    repo.delete_branch(SHELF)
-    hour = quarantining.hour(FIVE)
-    assert (hour.state, hour.quarantined, hour.refused) == (HourState.EMPTY, (), None)
-    repo.undo(SHELF)
-    assert quarantining.hour(FIVE).state is HourState.QUARANTINED
-
-
-def test_an_hour_that_the_target_lost_is_published_again(repo, holding):
-    holding.branch.put(path(5), b"5")
-    holding.tick(FIVE)
-    repo.protection.remove("main")
-    repo.undo("main")
-    assert holding.hour(FIVE).state is HourState.COMMITTED
-    holding.branch.put(path(6), b"6")
-    holding.tick(SIX)
-    hour = holding.hour(FIVE)
-    assert hour.state is HourState.PUBLISHED
-    assert hour.published.id in {one.id for one in repo.log("main")}
-
-
-def test_a_release_that_the_target_lost_is_not_published(repo, quarantining):
-    quarantining.branch.put(path(5, "x.bad"), b"5")
-    quarantining.tick(FIVE)
-    quarantining.release(SHELF, gates=[])
-    repo.protection.remove("main")
-    repo.undo("main")
-    assert quarantining.hour(FIVE).state is not HourState.PUBLISHED
+@pytest.mark.parametrize("told", STATES.values(), ids=STATES)
+def test_an_hour_that_nothing_waits_for_does_not_wait(history, told):
+    history.play(told)
 
 
 # -- hours of a commit
@@ -212,56 +151,27 @@ def test_hours_behind_retention_are_an_error(repo, holding):
 # -- collection
 
 
-def test_what_waits_longer_than_retention_is_published(world, repo, holding):
-    """Ten days of acknowledged files wait, and a rule of one commit collects all around."""
-    repo.gc.keep(count=1)
-    holding.branch.put(path(4), b"4")
-    holding.tick("2013-01-01T04:00Z")
-    for hour in (5, 6, 7, 8):
-        holding.branch.put(path(hour, "x.bad" if hour == 5 else "a"), b"%d" % hour)
-        holding.branch.put("changing", b"%d" % hour)
-        with repo.run(f"output {hour}") as run:
-            run.put("output", b"%d" % hour)
-        assert holding.tick(f"2013-01-01T{hour:02}:00Z").state is HourState.HELD
-        collect(repo)
-        assert repo.fsck(objects="checksum").sound
-    holding = world.repo(scripted=False).ingestion(gates=[no_bad_file])  # with empty caches
-    status = holding.status()
-    assert len(status.pending) == 4
-    assert holding.hour(SIX).state is HourState.HELD
-    holding.branch.delete(path(5, "x.bad"))
-    assert holding.tick("2013-01-01T09:00Z").state is HourState.PUBLISHED
-    assert published(repo)["changing"] == "8"
-    assert published(repo)["output"] == "8"
+def test_what_waits_longer_than_retention_is_published(history):
+    """Hours of acknowledged files wait, and a rule of one commit collects all around."""
+    history.play("in c=4; tick 4; in b=bad")
+    for at in (5, 6, 7, 8):
+        history.play(f"in c={at} {at}=1; O{at} output={at}; tick {at} HELD; collect")
+    history.play("again; hour 6 HELD")
+    assert len(history.ingestion.status().pending) == 4
+    history.play("in -b; tick 9 PUBLISHED; has c=8 output=8")
 
 
-def test_what_waits_in_quarantine_is_released_after_retention(world, repo, quarantining):
-    repo.gc.keep(count=1)
-    quarantining.branch.put(path(5, "x.bad"), b"5")
-    quarantining.tick(FIVE)
-    for hour in (6, 7, 8):
-        quarantining.branch.put(path(hour), b"1")
-        quarantining.tick(f"2013-01-01T{hour:02}:00Z")
-        with repo.run(f"output {hour}") as run:
-            run.put(path(6), b"corrected %d" % hour)
-        quarantining.branch.put(path(6), b"again")
-        collect(repo)
-    quarantining.tick("2013-01-01T09:00Z")
-    collect(repo)
-    assert repo.fsck(objects="checksum").sound
-    assert len(quarantining.quarantined()) == 2
-    quarantining = world.repo(scripted=False).ingestion()  # with empty caches
-    for kept in quarantining.quarantined():
-        quarantining.release(kept.name, gates=[], strategy="source-wins")
-    assert published(repo)[path(6)] == "again"
-    assert published(repo)[path(5, "x.bad")] == "5"
+def test_what_waits_in_quarantine_is_released_after_retention(history):
+    history.play("as quarantine; in b=bad; tick 5")
+    for at in (6, 7, 8):
+        history.play(f"in p={at}; tick {at}; O{at} p=corrected-{at}; in p=again; collect")
+    history.play("tick 9; collect; again; force source-wins; force source-wins; shelves")
+    history.play("main p=again b=bad")
 
 
-def test_fsck_names_a_tree_that_waiting_hours_need(repo, holding):
-    for hour in (5, 6):
-        holding.branch.put(path(hour, "x.bad"), b"%d" % hour)
-        holding.tick(f"2013-01-01T{hour:02}:00Z")
-    first = holding.pending()[0].commit
+def test_fsck_names_a_tree_that_waiting_hours_need(history):
+    repo = history.play("in b=bad; tick 5; in c=bad; tick 6").repo
+    first = history.ingestion.pending()[0].commit
     repo.stores.objects.delete(repo.stores.ranges.key(bytes.fromhex(first.metarange)))
     (problem,) = repo.fsck().problems
     assert problem.kind is ProblemKind.METARANGE

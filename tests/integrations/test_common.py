@@ -34,6 +34,9 @@ def test_commits_after_are_the_newest_first(repo):
     after = list(commits_after(repo, third, first))
     assert [entry.id for entry in after] == [third.id, second.id]
     assert list(commits_after(repo, third, third)) == []
+    *_, oldest = commits_after(repo, third, None)
+    assert oldest.parents == ()
+    assert changes_of(repo, oldest) is None
 
 
 def test_commits_after_end_where_two_histories_part(repo):
@@ -42,13 +45,6 @@ def test_commits_after_end_where_two_histories_part(repo):
     on_dev = [commit(repo, path, branch="dev") for path in ("b", "c")][-1]
     on_main = commit(repo, "d")
     assert [entry.id for entry in commits_after(repo, on_main, on_dev)] == [on_main.id]
-
-
-def test_commits_after_nothing_are_the_whole_history(repo):
-    head = commit(repo, "a")
-    whole = list(commits_after(repo, head, None))
-    assert whole[0].id == head.id
-    assert whole[-1].parents == ()
 
 
 @pytest.mark.parametrize(("prefix", "changed"), [("", True), ("in/", True), ("out/", False)])
@@ -80,11 +76,6 @@ def test_changes_are_counted_by_folder(repo):
     assert changes.complete
 
 
-def test_the_first_commit_has_no_changes(repo):
-    first = list(commits_after(repo, repo.commit("main"), None))[-1]
-    assert changes_of(repo, first) is None
-
-
 @pytest.mark.parametrize("opens", [open_lake, shared_lake])
 def test_a_missing_lake_is_unavailable_and_not_created(tmp_path, opens):
     with pytest.raises(errors.BackendUnavailableError, match="is its volume mounted"):
@@ -107,30 +98,18 @@ def test_errors_that_may_pass_are_not_final(error, final):
     assert is_final(error) is final
 
 
-@pytest.fixture
-def lazily(monkeypatch, tmp_path):
-    """Return a package that exports a name of its module, by this import in the module."""
-
-    def make(name, first, face):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "home.py").write_text(f"{first}\nanswer = 42\n")
-        (folder / "__init__.py").write_text(
-            "from typing import TYPE_CHECKING\n"
-            "if TYPE_CHECKING:\n"
-            f"    from {name} import home as home\n"
-            f"    from {name}.home import answer as answer  # noqa: A004\n"
-            f"{face}\n"
-        )
-        return importlib.import_module(name)
-
+def test_a_missing_orchestrator_names_its_extra(monkeypatch, tmp_path):
+    """A package exports a name of its module, which imports an orchestrator."""
+    (tmp_path / "lazy_dagster").mkdir()
+    (tmp_path / "lazy_dagster" / "home.py").write_text("import dagster\nanswer = 42\n")
+    (tmp_path / "lazy_dagster" / "__init__.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n"
+        "    from lazy_dagster.home import answer as answer\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
-    return make
-
-
-def test_a_missing_orchestrator_names_its_extra(monkeypatch, lazily):
     monkeypatch.setitem(sys.modules, "dagster", None)
-    lazily("lazy_dagster", "import dagster", "")
+    importlib.import_module("lazy_dagster")
     load, _, _ = lazy_names("lazy_dagster", needs="dagster")
     with pytest.raises(
         errors.MissingDependencyError, match=r"answer needs dagster: pip .*graveler\[dagster\]"
@@ -139,17 +118,3 @@ def test_a_missing_orchestrator_names_its_extra(monkeypatch, lazily):
     other, _, _ = lazy_names("lazy_dagster", needs="airflow")
     with pytest.raises(ModuleNotFoundError):
         other("answer")
-
-
-def test_lazy_names_load_on_first_use(lazily):
-    face = (
-        "from graveler.base.exports import lazy_names\n"
-        "__getattr__, __dir__, __all__ = lazy_names(__name__)"
-    )
-    package = lazily("lazy_package", "", face)
-    assert dir(package) == package.__all__ == ["answer", "home"]
-    assert "answer" not in vars(package)
-    assert package.answer == vars(package)["answer"] == 42
-    assert package.home.answer == 42
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
-        _ = package.other

@@ -16,7 +16,6 @@ from graveler.errors import (
     NotFoundError,
     OutcomeUnknownError,
     PermissionDeniedError,
-    PreconditionFailedError,
     ThrottledError,
 )
 from graveler.kv.dynamodb import DynamoDBKVStore
@@ -126,59 +125,53 @@ def test_a_service_that_is_gone_is_unavailable(wired: DynamoDBKVStore, wire: Wir
 
 
 @pytest.mark.parametrize(
-    "code",
-    ["ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"],
+    ("code", "status", "error"),
+    [
+        ("ProvisionedThroughputExceededException", 400, ThrottledError),
+        ("ThrottlingException", 400, ThrottledError),
+        ("RequestLimitExceeded", 400, ThrottledError),
+        ("InternalServerError", 500, BackendUnavailableError),
+    ],
 )
-def test_throttling_is_waited_out_and_told_in_the_end(
-    store: DynamoDBKVStore, service: Service, code: str
+def test_a_failure_is_waited_out_and_told_in_the_end(
+    store: DynamoDBKVStore, service: Service, code: str, status: int, error: type[GravelerError]
 ) -> None:
     store.set("p", b"k", b"v")
-    for call in [*_calls(store), *_conditional(store)]:
-        service.refuse(code, times=7)
+    conditional = _conditional(store)
+    for call in [*_calls(store), *(conditional if status == 400 else [])]:
+        service.refuse(code, status=status, times=7)
         call()
         assert service.answers == []
-        service.refuse(code, times=100)
-        with pytest.raises(ThrottledError, match=code):
+        service.refuse(code, status=status, times=100)
+        with pytest.raises(error, match=code):
             call()
         assert len(service.answers) < 100 - 8
         store._client._retrier.earlier.silence = (0.0, 0.0)  # as if time had passed
-
-
-def test_a_failing_service_is_asked_again_if_unconditional(
-    store: DynamoDBKVStore, service: Service
-) -> None:
-    for call in _calls(store):
-        service.refuse("InternalServerError", status=500, times=7)
-        call()
-        service.refuse("InternalServerError", status=500, times=100)
-        with pytest.raises(BackendUnavailableError):
-            call()
-        store._client._retrier.earlier.silence = (0.0, 0.0)  # as if time had passed
-    for call in _conditional(store):
-        service.refuse("InternalServerError", status=500, times=2)
+    for call in conditional if status == 500 else []:
+        service.refuse(code, status=status, times=2)
         with pytest.raises(OutcomeUnknownError):
             call()
         assert len(service.answers) == 1
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        ("AccessDeniedException", PermissionDeniedError),
-        ("UnrecognizedClientException", PermissionDeniedError),
-        ("ExpiredTokenException", PermissionDeniedError),
-        ("ResourceNotFoundException", NotFoundError),
-        ("ValidationException", InternalError),
-    ],
-)
+ANSWERS: dict[str, type[GravelerError]] = {
+    "AccessDeniedException": PermissionDeniedError,
+    "UnrecognizedClientException": PermissionDeniedError,
+    "ExpiredTokenException": PermissionDeniedError,
+    "ResourceNotFoundException": NotFoundError,
+    "ValidationException": InternalError,
+}
+
+
 def test_what_the_service_says_becomes_what_the_caller_can_do(
-    store: DynamoDBKVStore, service: Service, code: str, kind: type[GravelerError]
+    store: DynamoDBKVStore, service: Service
 ) -> None:
-    for call in [*_calls(store), *_conditional(store)]:
-        service.refuse(code)
-        with pytest.raises(kind, match=code) as caught:
-            call()
-        assert type(caught.value) is kind
+    for code, kind in ANSWERS.items():
+        for call in [*_calls(store), *_conditional(store)]:
+            service.refuse(code)
+            with pytest.raises(kind, match=code) as caught:
+                call()
+            assert type(caught.value) is kind
 
 
 def test_what_a_batch_leaves_over_is_written_later(
@@ -202,7 +195,7 @@ def test_a_read_of_many_keys_that_was_canceled_is_repeated(
 ) -> None:
     store.set("a", b"k", b"1")
     service.requests.clear()
-    service.answers = [(400, {"__type": f"com.amazonaws.dynamodb#{code}"})]
+    service.refuse(code)
     found = store.get_many([("a", b"k"), ("b", b"k")])
     assert [stored and stored.value for stored in found] == [b"1", None]
     assert service.requests == ["TransactGetItems"] * 2
@@ -217,32 +210,28 @@ def test_a_page_that_ends_at_a_megabyte_is_not_the_last_one(store: DynamoDBKVSto
     assert list(store.scan("p")) == []
 
 
-def test_several_keys_are_read_in_one_transaction(store: DynamoDBKVStore, service: Service) -> None:
-    service.requests.clear()
-    store.get_many([(f"p{number}", b"k") for number in range(25)])
-    store.get_many([("p", b"k"), ("p", b"k")])
-    store.get_many([])
-    assert service.requests == ["TransactGetItems", "GetItem"]
-
-
-def test_a_table_is_made_as_it_must_be(store: DynamoDBKVStore, dynamodb_uri: str) -> None:
-    table = store._call("describe_table")["Table"]
-    assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
-    assert [key["KeyType"] for key in table["KeySchema"]] == ["HASH", "RANGE"]
-    store.set("p", b"k", b"v")
-    with ThreadPoolExecutor(4) as pool:
-        stores = list(pool.map(DynamoDBKVStore, [dynamodb_uri] * 4))
-    for again in stores:
-        assert list(again.scan("p")) == [(b"k", b"v")]
-        again.close()
-
-
 def test_many_may_make_the_table_at_once(dynamodb_uri: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         stores = list(pool.map(DynamoDBKVStore, [dynamodb_uri] * 4))
-    for store in stores:
-        store.set("p", b"k", b"v")
+    table = stores[0]._call("describe_table")["Table"]
+    assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+    assert [key["KeyType"] for key in table["KeySchema"]] == ["HASH", "RANGE"]
+    for number, store in enumerate([*stores, DynamoDBKVStore(dynamodb_uri)]):
+        assert len(list(store.scan("p"))) == number
+        store.set("p", b"%d" % number, b"v")
         store.close()
+
+
+def test_a_table_that_is_not_ready_is_waited_for(store: DynamoDBKVStore, service: Service) -> None:
+    table = store._call("describe_table")["Table"]
+    schema = {name: table[name] for name in ("KeySchema", "AttributeDefinitions")}
+    making = 200, {"Table": {**schema, "TableStatus": "CREATING"}}
+    service.answers = [making] * 3
+    store._prepare()
+    assert service.answers == []
+    service.answers = [making] * 1_000
+    with pytest.raises(ThrottledError, match="is still CREATING after 300 seconds"):
+        store._prepare()
 
 
 def test_a_table_of_somebody_else_is_left_alone(dynamodb_uri: str, s3_endpoint: str) -> None:
@@ -287,13 +276,6 @@ def test_missing_credentials_are_told(dynamodb_uri: str, monkeypatch: pytest.Mon
             DynamoDBKVStore(dynamodb_uri)
     finally:
         boto3.DEFAULT_SESSION = None
-
-
-def test_a_condition_that_fails_is_no_more_than_that(store: DynamoDBKVStore) -> None:
-    store.set("p", b"k", b"v")
-    with pytest.raises(PreconditionFailedError, match="already exists") as caught:
-        store.set_if("p", b"k", b"w", ABSENT)
-    assert caught.value.__cause__ is None
 
 
 def test_a_forked_child_connects_anew(store: DynamoDBKVStore) -> None:

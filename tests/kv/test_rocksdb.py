@@ -2,6 +2,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -68,35 +69,28 @@ def test_a_failed_opening_leaves_nothing_behind(folder: Path, start_worker: Star
     RocksDBKVStore(folder).close()
 
 
-def test_a_write_cut_short_is_left_out(folder: Path) -> None:
-    output_of("kv.programs.unclosed_rocksdb", folder)
-    (log,) = folder.glob("*.log")
-    log.write_bytes(log.read_bytes()[:-7])
-    with RocksDBKVStore(folder) as store:
-        assert [key for key, _ in store.scan("p")] == [b"%03d" % number for number in range(99)]
-
-
-def test_damage_amid_the_log_is_told(folder: Path) -> None:
+def test_a_write_cut_short_is_left_out_and_damage_is_told(folder: Path) -> None:
     output_of("kv.programs.unclosed_rocksdb", folder)
     (log,) = folder.glob("*.log")
     content = bytearray(log.read_bytes())
+    damaged = folder.parent / "damaged"
+    copytree(folder, damaged)
+    log.write_bytes(content[:-7])
+    with RocksDBKVStore(folder) as store:
+        assert [key for key, _ in store.scan("p")] == [b"%03d" % number for number in range(99)]
     content[len(content) // 2] ^= 0xFF
-    log.write_bytes(content)
+    (damaged / log.name).write_bytes(content)
     with pytest.raises(CorruptionError, match="backup"):
-        RocksDBKVStore(folder)
+        RocksDBKVStore(damaged)
 
 
-def test_a_damaged_folder_is_told(folder: Path) -> None:
+def test_a_damaged_folder_or_none_is_told(folder: Path) -> None:
     RocksDBKVStore(folder).close()
     (folder / "CURRENT").write_text("garbage")
     with pytest.raises(CorruptionError, match="CURRENT"):
         RocksDBKVStore(folder)
-
-
-def test_a_file_in_place_of_the_folder_is_told(folder: Path) -> None:
-    folder.write_text("")
     with pytest.raises(InvalidInputError, match="give a folder"):
-        RocksDBKVStore(folder)
+        RocksDBKVStore(folder / "CURRENT")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
@@ -51,6 +52,18 @@ class Asker(threading.Thread):
         return self.answer
 
 
+@pytest.fixture
+def gate():
+    return Gate()
+
+
+@pytest.fixture
+def reads(gate):
+    reads = SharedReads(gate.read)
+    yield reads
+    assert reads._under_way == {}
+
+
 def waiting(reads, key="main"):
     """Return whether another thread waits for the read after the current one."""
     look = reads._under_way.get(key)
@@ -78,9 +91,7 @@ def test_an_idle_read_is_made_at_once_by_who_asks():
     assert reads._under_way == {}
 
 
-def test_a_reader_during_a_read_shares_one_that_begins_after():
-    gate = Gate()
-    reads = SharedReads(gate.read)
+def test_a_reader_during_a_read_shares_one_that_begins_after(gate, reads):
     first = Asker(reads)
     assert gate.begun.acquire(timeout=PATIENCE)
     others = [Asker(reads) for _ in range(5)]
@@ -94,43 +105,19 @@ def test_a_reader_during_a_read_shares_one_that_begins_after():
     answers = [other.said() for other in others]
     assert all(answer[1] >= 2 for answer in answers)
     assert len({answer[1] for answer in answers}) <= 2
-    assert reads._under_way == {}
 
 
-def test_other_keys_do_not_wait():
-    gate = Gate()
-    reads = SharedReads(gate.read)
-    slow = Asker(reads, "main")
-    assert gate.begun.acquire(timeout=PATIENCE)
-    other = Asker(reads, "dev")
-    assert gate.begun.acquire(timeout=PATIENCE)  # both reads have begun
-    gate.through.release()
-    gate.through.release()
+def test_other_keys_do_not_wait(gate, reads):
+    slow, other = Asker(reads, "main"), Asker(reads, "dev")
+    for _ in range(2):  # both reads have begun
+        assert gate.begun.acquire(timeout=PATIENCE)
+    gate.through.release(2)
     assert {slow.said()[0], other.said()[0]} == {"main", "dev"}
 
 
-def test_an_error_is_raised_in_all_who_share_the_read():
-    gate = Gate()
-    reads = SharedReads(gate.read)
-    gate.fails[2] = BackendUnavailableError("no answer")
-    first = Asker(reads)
-    assert gate.begun.acquire(timeout=PATIENCE)
-    second = Asker(reads)
-    until(lambda: waiting(reads))
-    third = Asker(reads)
-    gate.through.release()
-    assert first.said() == ("main", 1)
-    for _ in range(2):
-        gate.through.release()
-    said = [second.said(), third.said()]
-    assert any(isinstance(answer, BackendUnavailableError) for answer in said)
-    assert reads._under_way == {}
-
-
-def test_who_shared_a_read_that_was_interrupted_reads_again():
-    gate = Gate()
-    reads = SharedReads(gate.read)
-    gate.fails[2] = KeyboardInterrupt()
+@pytest.mark.parametrize("error", [BackendUnavailableError("no answer"), KeyboardInterrupt()])
+def test_who_shares_a_read_shares_its_error_unless_interrupted(gate, reads, error):
+    gate.fails[2] = error
     first = Asker(reads)
     assert gate.begun.acquire(timeout=PATIENCE)
     others = [Asker(reads)]
@@ -141,13 +128,13 @@ def test_who_shared_a_read_that_was_interrupted_reads_again():
         gate.through.release()
     assert first.said() == ("main", 1)
     answers = [other.said() for other in others]
-    assert sum(isinstance(answer, KeyboardInterrupt) for answer in answers) == 1
+    failed = [answer for answer in answers if isinstance(answer, BaseException)]
+    assert len(failed) == 1 if isinstance(error, KeyboardInterrupt) else failed
     assert all(answer[1] > 2 for answer in answers if isinstance(answer, tuple))
-    assert reads._under_way == {}
 
 
 def test_no_answer_is_older_than_its_question():
-    written, reads_made = [0], [0]
+    written, reads_made, stale, lock = [0], [0], [], threading.Lock()
 
     def read(_):
         reads_made[0] += 1
@@ -156,30 +143,23 @@ def test_no_answer_is_older_than_its_question():
         return seen
 
     reads = SharedReads(read)
-    stale = []
-
-    lock = threading.Lock()
 
     def work():
-        for _ in range(100):
+        for _ in range(50):
             with lock:
                 written[0] += 1
                 least = written[0]
             if reads.get("main") < least:
                 stale.append(least)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    with ThreadPoolExecutor(8) as pool:
+        for job in [pool.submit(work) for _ in range(8)]:
+            job.result(PATIENCE)
     assert stale == []
-    assert reads_made[0] < 800  # some reads were shared
+    assert reads_made[0] < 400  # some reads were shared
 
 
-def test_a_forked_child_does_not_wait_for_reads_of_its_parent():
-    gate = Gate()
-    reads = SharedReads(gate.read)
+def test_a_forked_child_does_not_wait_for_reads_of_its_parent(gate, reads):
     asker = Asker(reads)
     assert gate.begun.acquire(timeout=PATIENCE)
     child = os.fork()
@@ -196,16 +176,14 @@ def test_a_handler_above_an_interrupted_read_reads_for_itself():
 
     def read(key):
         depth.append(key)
-        return reads.get(key) if len(depth) == 1 else len(depth)
+        return above.get(key) if len(depth) == 1 else len(depth)
 
-    reads = SharedReads(read)
-    assert reads.get("main") == 2
-    assert reads._under_way == {}
+    above = SharedReads(read)
+    assert above.get("main") == 2
+    assert above._under_way == {}
 
 
-def test_a_read_that_never_ends_holds_up_nobody_for_long():
-    gate = Gate()
-    reads = SharedReads(gate.read)
+def test_a_read_that_never_ends_holds_up_nobody_for_long(gate, reads):
     stuck = Asker(reads)
     assert gate.begun.acquire(timeout=PATIENCE)
     first, second = Asker(reads), Asker(reads)
@@ -213,4 +191,3 @@ def test_a_read_that_never_ends_holds_up_nobody_for_long():
     for _ in range(3):
         gate.through.release()
     assert all(isinstance(asker.said(), tuple) for asker in (first, second, stuck))
-    assert reads._under_way == {}

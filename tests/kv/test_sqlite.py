@@ -1,4 +1,6 @@
+import os
 import sqlite3
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
@@ -117,12 +119,9 @@ def test_a_file_that_may_not_be_written_is_read_and_told(path: Path) -> None:
     assert "must be writable by user id" in output
 
 
-def test_a_folder_in_place_of_the_file_is_told(tmp_path: Path) -> None:
+def test_what_is_in_place_of_the_file_or_its_folder_is_told(tmp_path: Path, path: Path) -> None:
     with pytest.raises(InvalidInputError, match="unable to open"):
         SQLiteKVStore(tmp_path)
-
-
-def test_a_file_in_place_of_the_folder_is_told(path: Path) -> None:
     path.write_text("")
     with pytest.raises(InvalidInputError, match="cannot make the folder"):
         SQLiteKVStore(path / "kv.sqlite3")
@@ -138,7 +137,7 @@ def test_a_write_waits_for_another_writer(path: Path) -> None:
         assert clock.left == 0
 
 
-def test_a_write_gives_up_when_another_writer_does_not_end(path: Path) -> None:
+def test_a_write_gives_up_and_a_read_does_not_wait(path: Path) -> None:
     SQLiteKVStore(path).close()
     with (
         closing(_holder(path)) as holder,
@@ -154,22 +153,9 @@ def test_a_write_gives_up_when_another_writer_does_not_end(path: Path) -> None:
             with pytest.raises(BackendUnavailableError, match=r"for 0\.06 seconds"):
                 call()
         assert list(store.scan("p")) == []
+        assert store.get("p", b"k") is None
         holder.execute("ROLLBACK")
         store.set_many("p", ITEMS)
-
-
-def test_reading_does_not_wait_for_a_writer(path: Path) -> None:
-    with SQLiteKVStore(path, patience_seconds=0) as store:
-        store.set_many("p", ITEMS)
-        with closing(_holder(path)):
-            assert list(store.scan("p")) == ITEMS
-            assert store.get("p", ITEMS[0][0]) is not None
-
-
-def test_a_store_is_opened_while_another_process_writes(path: Path) -> None:
-    SQLiteKVStore(path).close()
-    with closing(_holder(path)), SQLiteKVStore(path, patience_seconds=0) as store:
-        assert list(store.scan("p")) == []
 
 
 def test_a_scan_under_way_does_not_hold_back_the_log(path: Path) -> None:
@@ -183,27 +169,22 @@ def test_a_scan_under_way_does_not_hold_back_the_log(path: Path) -> None:
         assert len(list(scan)) == len(ITEMS) - 1
 
 
-def test_a_failed_condition_leaves_nothing_open(path: Path) -> None:
+def test_a_write_that_fails_leaves_nothing_open(path: Path) -> None:
+    failing: list[tuple[type[Exception], Callable[[SQLiteKVStore], object]]] = [
+        (PreconditionFailedError, lambda store: store.set_if("p", b"k", b"v", ABSENT)),
+        (InternalError, lambda store: store.set_many("p", [(b"l", b"v"), ("text", b"v")])),  # type: ignore[list-item]
+        (
+            ZeroDivisionError,
+            lambda store: store.set_many("p", ((b"m", b"%d" % (1 // n)) for n in [1, 0])),
+        ),
+    ]
     with SQLiteKVStore(path) as store, SQLiteKVStore(path, patience_seconds=0) as other:
         store.set("p", b"k", b"v")
-        with pytest.raises(PreconditionFailedError):
-            store.set_if("p", b"k", b"v", ABSENT)
-        other.set("p", b"k", b"w")
-
-
-def test_a_batch_that_fails_half_way_leaves_nothing_open(path: Path) -> None:
-    with SQLiteKVStore(path) as store, SQLiteKVStore(path, patience_seconds=0) as other:
-        with pytest.raises(InternalError, match="cannot store TEXT"):
-            store.set_many("p", [(b"k", b"v"), ("text", b"v")])  # type: ignore[list-item]
-        other.set("p", b"m", b"v")
-        assert list(store.scan("p")) == [(b"m", b"v")]
-
-
-def test_an_item_that_cannot_be_made_leaves_nothing_open(path: Path) -> None:
-    with SQLiteKVStore(path) as store, SQLiteKVStore(path, patience_seconds=0) as other:
-        with pytest.raises(ZeroDivisionError):
-            store.set_many("p", ((b"%d" % (1 // number), b"v") for number in [1, 0]))
-        other.set("p", b"k", b"v")
+        for number, (error, call) in enumerate(failing):
+            with pytest.raises(error):
+                call(store)
+            other.set("p", b"k", b"%d" % number)
+            assert list(store.scan("p")) == [(b"k", b"%d" % number)]
 
 
 def test_close_closes_the_connections_of_all_threads(path: Path) -> None:
@@ -218,17 +199,11 @@ def test_close_closes_the_connections_of_all_threads(path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert len(_open_files(path.parent)) >= 4
-    store.close()
-    assert _open_files(path.parent) == []
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_a_connection_in_use_is_closed_when_it_is_given_back(path: Path) -> None:
-    store = SQLiteKVStore(path)
     with store._connections.borrow() as connection:
         store.close()
         assert connection.execute("SELECT 1").fetchone() == (1,)
-    assert _open_files(path.parent) == []
+    assert _open_files(path.parent) == []  # one that was in use is closed when it is given back
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_threads_that_come_and_go_leave_no_connections(path: Path) -> None:
@@ -238,3 +213,14 @@ def test_threads_that_come_and_go_leave_no_connections(path: Path) -> None:
                 pool.submit(store.set, "p", b"%d" % number, b"v").result()
         assert len(list(islice(store.scan("p"), 100))) == 20
         assert len([name for name in _open_files(path.parent) if name == str(path)]) == 1
+
+
+def test_a_forked_child_uses_no_connection_of_its_parent(path: Path) -> None:
+    with SQLiteKVStore(path) as store:
+        with store._connections.borrow() as parents:
+            assert parents.execute("SELECT 1").fetchone() == (1,)
+        child = os.fork()
+        if child == 0:
+            with store._connections.borrow() as connection:
+                os._exit(0 if connection is not parents else 1)
+        assert os.waitpid(child, 0)[1] == 0

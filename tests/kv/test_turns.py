@@ -42,21 +42,12 @@ def test_threads_are_served_in_the_order_of_asking() -> None:
     threads: list[Thread] = []
     with _ended(threads), turns.take("main", 0) as had:
         assert had
-        threads += [_join(turns, "main", partial(served.append, number)) for number in range(10)]
-    assert served == list(range(10))
+        for number in range(6):
+            threads.append(_join(turns, "main", partial(served.append, number)))
+            with turns.take("main", 0) as gave_up:  # and does not hold up those behind
+                assert not gave_up
+    assert served == list(range(6))
     assert turns._lines.by_name == {}
-
-
-def test_who_gives_up_does_not_hold_up_those_behind() -> None:
-    turns = Turns()
-    served: list[str] = []
-    threads: list[Thread] = []
-    with _ended(threads), turns.take("main", 0):
-        threads.append(_join(turns, "main", partial(served.append, "first")))
-        with turns.take("main", 0) as had:
-            assert not had
-            threads.append(_join(turns, "main", partial(served.append, "second")))
-    assert served == ["first", "second"]
 
 
 def test_different_names_do_not_wait_for_each_other() -> None:
@@ -109,28 +100,18 @@ def test_numbers_are_drawn_one_at_a_time(tmp_path: Path) -> None:
 
 def test_one_file_is_enough_for_any_number_of_names(tmp_path: Path) -> None:
     turns = FileTurns(tmp_path / "turns", SystemClock())
-    for number in range(1000):
+    for number in range(300):
         with turns.take(f"branch {number}", 60) as had:
             assert had
-    assert list(tmp_path.iterdir()) == [tmp_path / "turns"]
-    assert (tmp_path / "turns").stat().st_size <= 2**16 * 8
-    assert turns._queues == set()
-
-
-def test_who_holds_one_turn_may_take_others(tmp_path: Path) -> None:
-    turns = FileTurns(tmp_path / "turns", SystemClock())
     with ExitStack() as stack:
         for number in range(50):
             assert stack.enter_context(turns.take(f"branch {number}", 0))
         assert len(turns._queues) == 50
+        # no program that is started within a turn inherits it
+        assert not any(os.get_inheritable(queue._file) for queue in turns._queues)
+    assert list(tmp_path.iterdir()) == [tmp_path / "turns"]
+    assert (tmp_path / "turns").stat().st_size <= 2**16 * 8
     assert turns._queues == set()
-
-
-def test_no_program_started_within_a_turn_inherits_it(tmp_path: Path) -> None:
-    turns = FileTurns(tmp_path / "turns", SystemClock())
-    with turns.take("main", 60):
-        (queue,) = turns._queues
-        assert not os.get_inheritable(queue._file)
 
 
 @pytest.mark.parametrize("obstacle", ["no folder", "a folder in place of the file"])
@@ -140,4 +121,15 @@ def test_where_no_file_can_be_locked_a_turn_is_done_without(tmp_path: Path, obst
     )
     with ExitStack() as stack:
         assert [stack.enter_context(turns.take("main", 0)) for _ in range(2)] == [False, False]
+    assert turns._queues == set()
+
+
+def test_a_forked_child_keeps_no_turn_of_its_parent(tmp_path: Path) -> None:
+    turns = FileTurns(tmp_path / "turns", SystemClock())
+    with turns.take("main", 60):
+        (queue,) = turns._queues
+        child = os.fork()
+        if child == 0:  # an open copy of the file would hold the lock after the parent's death
+            os._exit(1 if turns._queues or Path(f"/proc/self/fd/{queue._file}").exists() else 0)
+        assert os.waitpid(child, 0)[1] == 0
     assert turns._queues == set()

@@ -45,7 +45,7 @@ def play(lakefs, history, start):
             lakefs.tags.setdefault(f"v{what}", head)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(parts=st.lists(st.lists(steps, max_size=12), min_size=1, max_size=3))
 def test_each_import_of_a_growing_history_gives_the_model(parts):
     world = World()

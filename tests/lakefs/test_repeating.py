@@ -8,7 +8,6 @@ import pytest
 from graveler.errors import AlreadyExistsError, ExpiredError, GravelerError
 from graveler.fsck.check import fsck
 from graveler.objects.registry import open_store
-from graveler.testing.faults import ProcessDied
 from tests.harness.lakefs import LakefsWriter
 from tests.harness.worlds import FAULTS, Points, ScriptedWorld, struck_worlds
 from tests.lakefs.trees import check_history, held, imported
@@ -58,42 +57,6 @@ def test_a_repeated_import_completes_one_that_met_a_fault(fault):
         assert fsck(trains.stores, objects="checksum").sound, what
 
 
-def reads(world):
-    return world.script.calls.count("get_range")
-
-
-def test_an_import_that_ended_early_reads_no_range_twice():
-    world = ScriptedWorld()
-    lakefs = write(world.repo(scripted=False))
-    world.script.arm(0, lambda _: None)
-    bring_in(world.repo())
-    dump, whole = reads(world) - len(lakefs.ranges), reads(world)
-    assert whole > dump + 3
-    died = ScriptedWorld()
-    write(died.repo(scripted=False))
-    died.script.arm(len(world.script.calls) - 1, FAULTS["dies"][0])  # at the write of a branch
-    with suppress(ProcessDied):
-        bring_in(died.repo())
-    assert died.script.disarm()
-    died.script.arm(0, lambda _: None)
-    trains = bring_in(died.repo())
-    check_history(trains, source_of(died.repo(scripted=False)), lakefs)
-    assert reads(died) == whole - len(_of_trees(lakefs))
-
-
-def _of_trees(lakefs):
-    """Return the ids of the commits' ranges and metaranges."""
-    trees = {fields["metarange"] for fields in lakefs.commits.values()} - {""}
-    return [*trees, *_ranges_of_trees(lakefs)]
-
-
-def _ranges_of_trees(lakefs):
-    other = LakefsWriter(lambda _key, _data: None)
-    for tree in lakefs.trees.values():
-        other.commit(tree)
-    return other.ranges
-
-
 def test_a_second_import_reads_what_is_new_and_moves_branches():
     world = ScriptedWorld()
     repo = world.repo(scripted=False)
@@ -111,19 +74,6 @@ def test_a_second_import_reads_what_is_new_and_moves_branches():
     check_history(trains, source_of(repo), lakefs)
     assert before.items() <= imported(trains).items()
     assert [move.action for move in trains.moves("main")][:2] == ["import", "import"]
-
-
-def test_staged_writes_stay_on_a_branch_that_moves():
-    world = ScriptedWorld()
-    repo = world.repo(scripted=False)
-    lakefs = write(repo)
-    trains = bring_in(repo)
-    trains.branch("main").put("mine", b"mine")
-    head = lakefs.branches["main"]
-    lakefs.branches["main"] = lakefs.commit({}, [head], message="empty")
-    lakefs.dump()
-    bring_in(repo)
-    assert [entry.path for entry in trains.branch("main").entries()] == ["mine"]
 
 
 @pytest.mark.parametrize("how", ["commit", "reset in lakeFS", "tag"])
@@ -186,8 +136,7 @@ def test_a_branch_that_was_deleted_and_collected_comes_again():
     lakefs = write(repo)
     trains = bring_in(repo)
     trains.create_branch("keep", "v1")
-    for name in ("dev",):
-        trains.delete_branch(name)
+    trains.delete_branch("dev")
     trains.branch("main").reset(to="v1")
     dev = imported(trains)[lakefs.branches["dev"]]
     collect(trains)
@@ -200,7 +149,6 @@ def test_a_branch_that_was_deleted_and_collected_comes_again():
 
 def test_a_branch_that_moves_at_any_call_of_the_import_stays():
     """Another process commits on the default branch once, between any two calls of the import."""
-    assert Points.step
     written = []
 
     def prepare(repo):

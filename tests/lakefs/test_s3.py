@@ -45,7 +45,7 @@ def test_a_bucket_is_read_by_many_threads(lake, bucket, s3_options):
     lakefs = LakefsWriter(store.put)
     head = lakefs.commit({}, message="Repository created")
     tree = {}
-    for number in range(30):
+    for number in range(10):
         tree[f"in/{number:02}"] = lakefs.upload(f"{number}", b"%d" % number)
         head = lakefs.commit(dict(tree), [head], message=str(number))
     parts = client.create_multipart_upload(Bucket=name, Key="ns/data/gp/parts")

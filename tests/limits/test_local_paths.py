@@ -37,7 +37,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("path", [LONG, f"/{LONG}", f"{LONG}/below", "y/" * 3_000, f"~/{LONG}"])
+@pytest.mark.parametrize("path", [LONG, "y/" * 3_000, f"~/{LONG}"])
 def test_a_path_that_is_too_long_is_refused_by_name(lake, call, path):
     with pytest.raises(InvalidInputError):
         CALLS[call](lake, path)
@@ -71,7 +71,6 @@ STORAGE = {"uri": "file:///tmp/x"}
         json.dumps({"kv": {"uri": "sqlite:///\ud800"}, "storage": STORAGE}),
         json.dumps({"kv": {"uri": f"sqlite:///{LONG}/kv"}, "storage": STORAGE}),
         json.dumps({"kv": {"uri": "mem://"}, "storage": {"uri": "file:///a\0b"}}),
-        json.dumps({"kv": {"uri": "mem://"}, "storage": STORAGE, "cache": {"folder": "/a\0b"}}),
         json.dumps({"kv": {"uri": "mem://"}, "storage": STORAGE, "cache": {"folder": f"/{LONG}"}}),
     ],
 )

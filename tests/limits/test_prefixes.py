@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-import graveler
 import graveler.spark as gs
 from graveler.errors import InvalidInputError
 from graveler.spark.metadata.options import Request
 from graveler.spark.tables import Tables
+from graveler.testing import World
 
 SPARK: Any = None
 CALLS: dict[str, Any] = {
@@ -38,11 +38,16 @@ CALLS: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def repo(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with graveler.init(tmp_path / "lake") as lake:
+@pytest.fixture(scope="module")
+def made():
+    with World().open() as lake:
         yield lake.create_repository("tables")
+
+
+@pytest.fixture
+def repo(made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yield made
     assert not Path("never-made").exists()
 
 

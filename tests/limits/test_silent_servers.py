@@ -87,11 +87,7 @@ def bucket(server, limit_s=LIMIT_S):
 CALLS = {
     "put": lambda store: store.put("k", b"content"),
     "get": lambda store: store.get("k"),
-    "get_range": lambda store: store.get_range("k", 0, 2),
-    "head": lambda store: store.head("k"),
-    "open": lambda store: store.open("k"),
     "list": lambda store: list(store.list()),
-    "delete": lambda store: store.delete("k"),
     "put_if_absent": lambda store: store.put_if_absent("k", b"content"),
 }
 

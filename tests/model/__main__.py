@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     if words[:1] == ["mutants"]:
         return hunt(words[1:])
     if words[:1] == ["within"]:
-        report.histories(0, 5_000, seconds=float(words[1]))
+        report.histories(0, 5_000, within=float(words[1]))
         return report.wrong
     if words:
         first, count = map(int, words)

@@ -55,14 +55,14 @@ class Report:
         *,
         every_gc: bool = False,
         processes: bool = False,
-        seconds: float = float("inf"),
+        within: float = float("inf"),
     ) -> None:
-        """Check histories of these seeds, as many as fit in `seconds`."""
+        """Check histories of these seeds, as many as fit in `within` seconds."""
         began = perf_counter()
         attempts: Counter[str] = Counter()
         successes: Counter[str] = Counter()
         seconds = 0.0
-        work = partial(checked, every_gc=every_gc, processes=processes, deadline=began + seconds)
+        work = partial(checked, every_gc=every_gc, processes=processes, deadline=began + within)
         results = self._all(work, first, count)
         count = 0
         for _, result in results:
@@ -80,7 +80,7 @@ class Report:
             low = "" if part >= _LEAST else "  LOW"
             print(f"  {kind:16} {attempts[kind]:8} attempts, {part:4.0%} succeed{low}")
         print(
-            f"{perf_counter() - began:.0f} s, {seconds / count:.2f} s for a history; "
+            f"{perf_counter() - began:.0f} s, {seconds / max(count, 1):.2f} s for a history; "
             f"{self.wrong or 'nothing'} wrong"
         )
 

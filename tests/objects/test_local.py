@@ -1,7 +1,5 @@
 import io
 import os
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -111,33 +109,3 @@ def test_few_folders_are_held_open_and_given_back(tmp_path):
     assert len(list(Path("/proc/self/fd").iterdir())) == before + 8
     del store
     assert len(list(Path("/proc/self/fd").iterdir())) == before
-
-
-LATE = """
-import atexit, shutil, sys
-from pathlib import Path
-import graveler
-lake = graveler.init(Path(sys.argv[1]))
-main = lake.create_repository("repo").branch("main")
-
-def late():
-    main.put_many({f"{number:05}": b"1" for number in range(2_000)})
-    commit = main.commit("late")
-    lake.close()
-    shutil.rmtree(Path(sys.argv[1]) / "cache")  # so that ranges are fetched
-    with graveler.open(Path(sys.argv[1])) as again:
-        print(again.repository("repo").ref(commit).get("01999"))
-
-atexit.register(late)
-"""
-
-
-def test_a_lake_works_while_the_interpreter_ends(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", LATE, tmp_path / "lake"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.stdout, done.stderr) == ("b'1'\n", "")

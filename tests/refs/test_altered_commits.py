@@ -36,13 +36,8 @@ READS = {
 
 
 @pytest.fixture
-def world():
-    return ScriptedWorld()
-
-
-@pytest.fixture
-def repo(world):
-    repo = world.repo(scripted=False)
+def repo():
+    repo = ScriptedWorld().repo(scripted=False)
     main = repo.branch("main")
     main.put("a", b"1")
     main.commit("one")
@@ -61,15 +56,17 @@ def alter(repo, identifier, fields):
     return repo.lake.repository("flights")  # has no commit in memory
 
 
-@pytest.mark.parametrize("operation", READS)
-@pytest.mark.parametrize("altered", ALTERED)
+PAIRS = [(altered, "read") for altered in ALTERED]
+PAIRS += [("another tree", operation) for operation in READS if operation != "read"]
+
+
+@pytest.mark.parametrize(("altered", "operation"), PAIRS)
 def test_an_altered_commit_is_refused(repo, tmp_path, altered, operation):
     head = repo.commit("main")
     again = alter(repo, "main", ALTERED[altered](repo, head))
     again.head_before, again.folder = head.id, tmp_path
-    with pytest.raises(CorruptionError, match=head.id) as caught:
+    with pytest.raises(CorruptionError, match=f"{head.id}.*graveler refs restore"):
         READS[operation](again)
-    assert "graveler refs restore" in str(caught.value)
     assert again.stores.refs.branches.get("main").commit_id == head.id
 
 

@@ -23,32 +23,20 @@ def repo():
     return made
 
 
-@pytest.mark.parametrize(
-    ("expression", "message"),
-    [
-        ("main", "merge"),
-        ("main@", "merge"),
-        ("main~0", "merge"),
-        ("main~", "three"),
-        ("main~1", "three"),
-        ("main^", "three"),
-        ("main^1", "three"),
-        ("main^0", "merge"),
-        ("main^2", "dev"),
-        ("main^2~1", "two"),
-        ("main^2^", "two"),
-        ("main~~", "two"),
-        ("main~2", "two"),
-        ("main~3", "one"),
-        ("main~^~", "one"),
-        ("dev", "dev"),
-        ("v1", "three"),
-        ("v1~2", "one"),
-        ("main~4", "Repository created"),
-    ],
-)
-def test_what_an_expression_names(repo, expression, message):
-    assert repo.commit(expression).message == message
+NAMED = {
+    "merge": "main main@ main~0 main^0",
+    "three": "main~ main~1 main^ main^1 v1",
+    "dev": "main^2 dev",
+    "two": "main^2~1 main^2^ main~~ main~2",
+    "one": "main~3 main~^~ v1~2",
+    "Repository created": "main~4",
+}
+
+
+@pytest.mark.parametrize("message", NAMED)
+def test_what_an_expression_names(repo, message):
+    for expression in NAMED[message].split():
+        assert repo.commit(expression).message == message, expression
 
 
 def test_a_commit_is_named_by_its_id_or_enough_of_it(repo):
@@ -59,15 +47,10 @@ def test_a_commit_is_named_by_its_id_or_enough_of_it(repo):
             assert repo.commit(f"{commit.id[:16]}~").id == commit.parents[0]
 
 
-@pytest.mark.parametrize(
-    "expression", ["unknown", "main~9", "main^3", "v1@", "abcdef", "0" * 64, "abc"]
-)
-def test_what_names_nothing_is_not_found(repo, expression):
-    with pytest.raises(RefNotFoundError):
-        repo.commit(expression)
-
-
-def test_a_missing_parent_is_reported_with_the_number_of_parents(repo):
+def test_what_names_nothing_is_not_found(repo):
+    for expression in ("unknown", "main~9", "main^3", "v1@", "abcdef", "0" * 64, "abc"):
+        with pytest.raises(RefNotFoundError):
+            repo.commit(expression)
     with pytest.raises(RefNotFoundError, match=r"has 1 parent$"):
         repo.commit("v1^2")
 

@@ -9,8 +9,6 @@ from graveler.errors import (
     BackendUnavailableError,
     InvalidInputError,
     OutcomeUnknownError,
-    PreconditionFailedError,
-    RefNotFoundError,
     ThrottledError,
 )
 from graveler.kv.memory import MemoryKVStore
@@ -40,14 +38,6 @@ def refs(script):
 
 def to(commit_id):
     return lambda record: replace(record, commit_id=commit_id)
-
-
-def test_a_move_writes_a_new_nonce_every_time(refs):
-    before = refs.branches.get("main")
-    after = move(refs, "main", replace)
-    assert after.nonce != before.nonce
-    assert replace(after, nonce=before.nonce) == before
-    assert move(refs, "main", lambda record: record) == after  # no change, no write
 
 
 def test_a_move_runs_again_on_what_another_wrote(refs):
@@ -106,9 +96,14 @@ def test_a_lost_reply_stays_unknown_if_the_store_stops_answering(
         move(refs, "main", to(C1), landed=None if call == "set_if" else lambda _: False)
 
 
+@pytest.fixture
+def other(refs):
+    """The refs as another process has them."""
+    return Refs(refs.branches._kv._store, "x", clock=FakeClock(), ids=SequenceIds(100))
+
+
 @pytest.mark.parametrize("written", [True, False])
-def test_a_lost_reply_that_was_overwritten_is_told_by_the_caller(refs, script, written):
-    other = Refs(refs.branches._kv._store, "x", clock=FakeClock(), ids=SequenceIds(100))
+def test_a_lost_reply_that_was_overwritten_is_told_by_the_caller(refs, other, script, written):
 
     def strike(call):
         move(other, "main", lambda record: replace(record, attempt=record.attempt + 1))
@@ -123,25 +118,12 @@ def test_a_lost_reply_that_was_overwritten_is_told_by_the_caller(refs, script, w
     assert (moved.commit_id, moved.attempt) == (C2, 2)
 
 
-def test_advance_says_whether_the_commit_is_in(refs, script):
-    root = add(refs, "root")
-    move(refs, "main", to(root.id))
-    one, two = add(refs, "one", root), add(refs, "two", root)
-    record, predicate = refs.branches.get_for_update("main")
-    script.arm(1, lost_reply, moment="after")
-    assert advance(refs, replace(record, commit_id=one.id), predicate, action="merge")
-    assert script.disarm() == "set_if"
-    assert not advance(refs, replace(record, commit_id=two.id), predicate, action="merge")
-    assert refs.branches.get("main").commit_id == one.id
-
-
 @pytest.mark.parametrize("written", [True, False])
-def test_advance_uses_history_if_another_wrote_after_lost_reply(refs, script, written):
+def test_advance_uses_history_if_another_wrote_after_lost_reply(refs, other, script, written):
     root = add(refs, "root")
     move(refs, "main", to(root.id))
     mine = add(refs, "mine", root)
     theirs = add(refs, "theirs", mine if written else root)
-    other = Refs(refs.branches._kv._store, "x", clock=FakeClock(), ids=SequenceIds(100))
 
     def strike(call):
         move(other, "main", to(theirs.id))
@@ -164,24 +146,6 @@ def add(refs, message, *parents):
     )
 
 
-def test_a_branch_is_removed_only_as_it_was_read(refs):
-    _, predicate = refs.branches.get_for_update("main")
-    move(refs, "main", to(C1))
-    with pytest.raises(PreconditionFailedError):
-        refs.branches.delete(refs.branches.get("main"), predicate)
-    refs.branches.delete(*refs.branches.get_for_update("main"))
-    with pytest.raises(RefNotFoundError):
-        refs.branches.get("main")
-    with pytest.raises(RefNotFoundError):
-        move(refs, "main", to(C2))
-
-
-def test_a_name_is_taken_once(refs):
-    with pytest.raises(AlreadyExistsError):
-        refs.branches.create(BranchRecord("main", C9, "t9"))
-    assert refs.branches.get("main").commit_id == C0
-
-
 def test_branches_are_listed_by_name_and_those_of_runs_come_last(refs):
     for name in ("b", "a", "run-x", "zoo", "run-x.step", "run-y", "run"):
         refs.branches.create(BranchRecord(name, C0, "t0"))
@@ -202,17 +166,17 @@ def test_a_name_that_addresses_could_not_hold_is_refused(refs, name):
         refs.branches.create(BranchRecord(name, C0, "t0"))
     with pytest.raises(InvalidInputError):
         refs.tags.create(name, C0)
+    with pytest.raises(AlreadyExistsError):
+        refs.branches.create(BranchRecord("main", C9, "t9"))
+    assert refs.branches.get("main").commit_id == C0
 
 
 def test_a_tag_does_not_move(refs):
-    refs.tags.create("v1", C0)
-    refs.tags.create("v1", C0)
+    for _ in range(2):
+        refs.tags.create("v1", C0)
     with pytest.raises(AlreadyExistsError, match=C0):
         refs.tags.create("v1", C1)
     assert dict(refs.tags.list()) == {"v1": C0}
-    refs.tags.delete("v1")
-    with pytest.raises(RefNotFoundError):
-        refs.tags.delete("v1")
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -230,12 +194,11 @@ def test_a_tag_whose_reply_was_lost_is_read_back(refs, script, moment):
 def test_protection_goes_by_pattern(refs):
     refs.protection.add("release-*")
     refs.protection.add("main")
-    refs.protection.add("main")
     assert refs.protection.patterns() == ["main", "release-*"]
     for name in ("main", "release-1"):
         with pytest.raises(Exception, match="protected"):
             refs.protection.check(name, "commit")
     refs.protection.check("Main", "commit")
-    refs.protection.remove("main")
-    refs.protection.remove("main")
+    for _ in range(2):
+        refs.protection.remove("main")
     refs.protection.check("main", "commit")

@@ -7,6 +7,7 @@ from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.lake.factory import connect
 from graveler.testing.clock import FakeClock, SequenceIds
+from tests.runs.histories import History
 
 
 @pytest.fixture
@@ -32,3 +33,8 @@ def tree():
         return {entry.path: view.get(entry.path).decode() for entry in view.list()}
 
     return read
+
+
+@pytest.fixture
+def history(repo):
+    return History(repo)

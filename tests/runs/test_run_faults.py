@@ -5,7 +5,6 @@ import logging
 import pytest
 
 from graveler.errors import GravelerError, RunStateError
-from graveler.runs.publication import PublishResult
 from graveler.runs.state import RunState
 from graveler.testing.faults import ProcessDied, dies
 from tests.harness.operations.runs import (
@@ -15,8 +14,6 @@ from tests.harness.operations.runs import (
     OPERATIONS,
     complete,
     handle,
-    opened,
-    overdue,
     ready,
     work,
 )
@@ -29,10 +26,7 @@ def _quiet(caplog):
     caplog.set_level(logging.CRITICAL)
 
 
-KEEPS_TWO = (
-    *("open-parked", "judge", "publish", "park", "step-again"),
-    *("park-by-key", "close", "renew", "open-beside-overdue", "reap-others", "reap"),
-)
+KEEPS_TWO = ("open-parked", "judge", "publish", "park", "step-again", "close", "renew", "reap")
 
 
 def published(repo):
@@ -57,8 +51,50 @@ def finish(repo):
         work(run, "two")
 
 
+def persist(operate):
+    """Repeat the operation until it is acknowledged."""
+    while True:
+        try:
+            return operate()
+        except RunStateError:
+            raise
+        except (GravelerError, ProcessDied):
+            continue
+
+
+REPEATED = ("publish", "step", "park-by-key", "abandon-by-key")
+OVERDUE = ("reap-others", "open-beside-overdue")
+ONCE = [name for name in OPERATIONS if name not in (*OVERDUE, *REPEATED[2:])]
+
+
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", REPEATED)
+def test_what_is_repeated_until_acknowledged_happens_once(operation, fault):
+    answers = []
+    prepare, operate = OPERATIONS[operation]
+    for world, what, failed in struck_worlds(
+        fault, prepare, lambda repo: answers.append(persist(lambda: operate(repo)))
+    ):
+        repo = world.repo()
+        record = repo.runs.get(KEY)
+        if failed is not None:  # a gate that failed refuses
+            assert (operation, record.state) == ("publish", RunState.PARKED), what
+            continue
+        hidden = [there.name for there in repo.branches(hidden=True) if there.hidden]
+        assert hidden == ([record.branch] if record.live else []), what
+        assert tree(repo.ref("main")) == (NEW if operation == "publish" else OLD), what
+        if operation == "publish":
+            (commit,) = published(repo)
+            assert answers[-1].commit.id == commit.id == record.commit, what
+        elif operation == "step":
+            assert tree(handle(repo)) == NEW, what
+        else:
+            after = {"park-by-key": RunState.PARKED, "abandon-by-key": RunState.REAPED}[operation]
+            assert record.state is after, what
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", ONCE)
 def test_main_is_old_or_new_and_the_next_attempt_gets_through(operation, fault):
     prepare, operate = OPERATIONS[operation]
     for world, what, failed in struck_worlds(fault, prepare, operate):
@@ -79,10 +115,10 @@ def keeps(operation, repo, failed, there):
     """Check that acknowledged work is kept, in main or on the branch that is resumed."""
     records = list(repo.runs.list())
     assert records or failed is not None
-    if not records or operation in ("abandon", "abandon-by-key", "open-published"):
+    if not records or operation in ("abandon", "open-published"):
         return
     (record,) = [record for record in records if record.key == KEY]
-    if operation in ("open", "attach", "whole"):
+    if operation in ("open", "attach", "whole", "orchestrated"):
         return
     if record.state is RunState.PUBLISHED:
         assert tree(repo.ref("main")) == NEW, there
@@ -96,15 +132,12 @@ def keeps(operation, repo, failed, there):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("how", ["reap", "open"])
-def test_reaping_is_repeated_until_it_is_done_and_loses_nothing(how, fault):
-    def clear_up(repo):
-        if how == "reap":
-            persist(lambda: repo.runs.reap(dry_run=False))
-        else:
-            persist(lambda: repo.runs.open("another"))
-
-    for world, what, failed in struck_worlds(fault, overdue, clear_up):
+@pytest.mark.parametrize("operation", OVERDUE)
+def test_reaping_is_repeated_until_it_is_done_and_loses_nothing(operation, fault):
+    prepare, operate = OPERATIONS[operation]
+    for world, what, failed in struck_worlds(
+        fault, prepare, lambda repo: persist(lambda: operate(repo))
+    ):
         assert failed is None, what
         repo = world.repo()
         persist(lambda: repo.runs.reap(dry_run=False))  # noqa: B023
@@ -117,66 +150,9 @@ def test_reaping_is_repeated_until_it_is_done_and_loses_nothing(how, fault):
             "to give up": "REAPED",
         }, what
         assert tree(repo.ref("main")) == OLD, what
-        names = {KEY, "to park"} | ({"another"} if how == "open" else set())
+        names = {KEY, "to park"} | ({"another"} if operation == "open-beside-overdue" else set())
         assert set(hidden(repo)) == {repo.runs.get(name).branch for name in names}, what
         assert repo.runs.open("to park").exists("to park"), what
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_publishing_is_repeated_until_acknowledged_lands_once(fault):
-    results: list[PublishResult] = []
-
-    def publish(repo):
-        results[:] = [persist(lambda: handle(repo).publish([complete]))]
-
-    for world, what, failed in struck_worlds(fault, ready, publish):
-        repo = world.repo()
-        if repo.runs.get(KEY).state is RunState.PARKED:  # a failed gate refuses
-            assert isinstance(failed, RunStateError)
-            finish(repo)
-            assert tree(repo.ref("main")) == NEW, what
-            continue
-        assert failed is None, what
-        assert tree(repo.ref("main")) == NEW, what
-        assert [commit.id for commit in published(repo)] == [results[0].commit.id], what
-        record = repo.runs.get(KEY)
-        assert (record.state, record.commit) == (RunState.PUBLISHED, results[0].commit.id), what
-        assert [there.name for there in repo.branches(hidden=True)] == ["main"], what
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_step_is_repeated_until_acknowledged_and_is_in_once(fault):
-    paths = iter(range(1_000_000))
-
-    def step(repo):
-        persist(lambda: work(handle(repo), "two", f"out/{next(paths)}"))
-
-    for world, what, failed in struck_worlds(fault, opened, step):
-        assert failed is None, what
-        here = tree(handle(world.repo()))
-        assert sum(path.startswith("out/") for path in here) == 1, what
-        assert here["one"] == "one", what
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("end", ["park", "abandon"])
-def test_ending_a_run_is_repeated_until_it_is_acknowledged(end, fault):
-    def prepare(repo):
-        ready(repo)
-        handle(repo).step("left behind").put("x", b"1")
-
-    def stop(repo):
-        persist(lambda: getattr(handle(repo), end)("why"))
-
-    for world, what, failed in struck_worlds(fault, prepare, stop):
-        assert failed is None, what
-        repo = world.repo()
-        record = repo.runs.get(KEY)
-        assert record.state is (RunState.PARKED if end == "park" else RunState.REAPED), what
-        assert record.reason == "why"
-        left = [there.name for there in repo.branches(hidden=True)]
-        assert left == (["main", record.branch] if end == "park" else ["main"]), what
-        assert tree(repo.ref("main")) == OLD, what
 
 
 def test_a_new_round_starts_from_the_target_after_any_death():
@@ -204,14 +180,3 @@ def test_a_new_round_starts_from_the_target_after_any_death():
 
 def hidden(repo):
     return [record.name for record in repo.branches(hidden=True) if record.hidden]
-
-
-def persist(operate):
-    """Repeat the operation until it is acknowledged."""
-    while True:
-        try:
-            return operate()
-        except RunStateError:
-            raise
-        except (GravelerError, ProcessDied):
-            continue

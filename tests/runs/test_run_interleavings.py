@@ -15,13 +15,13 @@ from graveler.errors import (
 )
 from graveler.gates import gate
 from graveler.refs.refs import Refs
-from graveler.runs import publication
 from graveler.runs.lifecycle import settle_publish
-from graveler.runs.record import RunHandle
+from graveler.runs.publication import PublishResult
+from graveler.runs.record import LEASE, RunHandle
 from graveler.runs.runs import Runs
 from graveler.runs.state import RunState
 from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, dies
-from tests.harness.worlds import ScriptedWorld, interleave, tree
+from tests.harness.worlds import Points, ScriptedWorld, interleave, tree
 
 KEY = "hourly 05"
 
@@ -54,15 +54,6 @@ def step(run, name, path=None):
     return work.result
 
 
-def attached(operate):
-    """Return a call of `operate` with the run of the attempt that `opened` began."""
-
-    def do(repo):
-        return operate(handle(repo))
-
-    return do
-
-
 def publish(repo):
     return handle(repo).publish([passes])
 
@@ -70,13 +61,6 @@ def publish(repo):
 @gate
 def passes(candidate):
     return candidate.exists("one")
-
-
-def finished(repo):
-    """Run a newer attempt from its opening to its end."""
-    with repo.run(KEY) as run:
-        step(run, "two")
-    return run.result
 
 
 def published(repo):
@@ -94,6 +78,91 @@ def fresh(world):
 
 def hidden(repo):
     return [record.name for record in repo.branches(hidden=True) if record.hidden]
+
+
+def open_and_step(repo):
+    run = repo.runs.open(KEY)
+    step(run, "two")
+    return run
+
+
+def whole(repo):
+    """Run a newer attempt from its opening to its end."""
+    with repo.run(KEY) as run:
+        step(run, "two")
+    return run.result
+
+
+def commit(repo):
+    handle(repo).put("direct", b"direct")
+    return handle(repo).commit("direct")
+
+
+def reap(repo):
+    return repo.runs.reap(now=repo.stores.clock.now() + 2 * LEASE, dry_run=False)
+
+
+ACTS = {
+    "publish": publish,
+    "open": lambda repo: repo.runs.open(KEY),
+    "open and step": open_and_step,
+    "whole": whole,
+    "park": lambda repo: handle(repo).park("stop"),
+    "abandon": lambda repo: repo.runs.abandon(KEY),
+    "step": lambda repo: step(handle(repo), "three"),
+    "other step": lambda repo: step(handle(repo), "four"),
+    "commit": commit,
+    "reap": reap,
+}
+WORK = {
+    "open and step": "two",
+    "whole": "two",
+    "step": "three",
+    "other step": "four",
+    "commit": "direct",
+}
+"""The files of acts that work, and their texts."""
+PAIRS = {
+    "publish": ["open", "open and step", "whole", "park", "abandon", "step", "reap"],
+    "open": ["open", "open and step", "whole", "publish", "step", "reap"],
+    "park": ["open and step", "publish"],
+    "abandon": ["open and step", "publish"],
+    "step": ["other step", "open", "whole", "park", "reap"],
+    "commit": ["open", "publish"],
+    "reap": ["open", "reap", "publish"],
+}
+
+
+@pytest.mark.parametrize(
+    ("act", "meanwhile"), [(act, other) for act, others in PAIRS.items() for other in others]
+)
+def test_what_is_acknowledged_is_published_once_by_the_next(act, meanwhile):
+    def check(world, mine, theirs):
+        repo = fresh(world)
+        done = {}
+        for name, outcome in ((act, mine), (meanwhile, theirs)):
+            if isinstance(outcome, GravelerError):
+                assert isinstance(outcome, FencedError | StateError), outcome
+            else:
+                done[name] = outcome
+        landed = published(repo)
+        for outcome in done.values():
+            if isinstance(outcome, PublishResult):
+                assert outcome.commit in landed
+        if "publish" in done or "whole" in done:
+            assert tree(repo.ref("main"))["one"] == "one"
+        with repo.run(KEY) as run:
+            step(run, "last")
+        now = tree(repo.ref("main"))
+        wanted = {"one", "last"} | {WORK[name] for name in done if name in WORK}
+        if "abandon" in done:
+            wanted = {"last"} | ({"one"} if landed else set())
+        assert now.items() >= {path: path for path in wanted}.items()
+        assert now.keys() <= {"settled", "one", "last", *WORK.values()}
+        assert len(published(repo)) == len(landed) + 1
+        assert hidden(repo) == []
+
+    interleave(opened, ACTS[act], ACTS[meanwhile], check)
 
 
 def test_main_may_move_at_every_point_of_a_publish():
@@ -127,67 +196,6 @@ def test_two_publishers_of_one_attempt_publish_it_once():
     interleave(opened, publish, publish, check, least=10)
 
 
-def test_a_newer_attempt_may_open_at_every_point_of_a_publish():
-    def newer(repo):
-        return repo.runs.open(KEY)
-
-    def check(world, result, run):
-        repo = fresh(world)
-        landed = published(repo)
-        if isinstance(result, GravelerError):
-            assert isinstance(result, FencedError)
-            assert landed == []
-            assert tree(run) == {"settled": "0", "one": "one"}  # its work is carried over
-        else:
-            assert [commit.id for commit in landed] == [result.commit.id]
-            assert run.attempt == 2
-        assert run.state is RunState.OPEN
-        step(run, "two")
-        run.publish([passes])
-        assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "two": "two"}
-        assert hidden(repo) == []
-
-    interleave(opened, publish, newer, check, least=10)
-
-
-def test_a_newer_attempt_may_be_done_at_every_point_of_a_publish():
-    def check(world, result, theirs):
-        repo = fresh(world)
-        assert not isinstance(theirs, GravelerError)
-        assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "two": "two"}
-        if isinstance(result, GravelerError):
-            assert isinstance(result, FencedError)
-            assert len(published(repo)) == 1
-        else:  # it landed, or its successor had published its work
-            assert len(published(repo)) == 2 or result.already
-        assert repo.runs.get(KEY).state is RunState.PUBLISHED
-        assert hidden(repo) == []
-
-    interleave(opened, publish, finished, check, least=10)
-
-
-@pytest.mark.parametrize("end", ["abandon", "park"])
-def test_an_operator_may_end_a_run_at_every_point_of_a_publish(end):
-    def stop(repo):
-        return repo.runs.abandon(KEY) if end == "abandon" else handle(repo).park("stop")
-
-    def check(world, result, record):
-        repo = fresh(world)
-        landed = published(repo)
-        state = repo.runs.get(KEY).state
-        if isinstance(result, GravelerError):
-            assert isinstance(result, FencedError | RunStateError)
-            assert state is (RunState.REAPED if end == "abandon" else RunState.PARKED)
-        if landed:
-            assert state is RunState.PUBLISHED
-            assert tree(repo.ref("main")) == {"settled": "0", "one": "one"}
-        else:
-            assert tree(repo.ref("main")) == {"settled": "0"}
-        assert len(landed) == (not isinstance(result, GravelerError))
-
-    interleave(opened, publish, stop, check, least=10)
-
-
 def test_writes_beside_a_publish_are_published_refused_or_staged():
     def write(repo):
         return handle(repo).put("late", b"1")
@@ -206,18 +214,6 @@ def test_writes_beside_a_publish_are_published_refused_or_staged():
             assert tree(repo.ref("main"))["late"] == "1"
 
     interleave(opened, publish, write, check, least=10)
-
-
-def test_a_step_that_joins_beside_a_publish_is_in_or_refused():
-    def check(world, result, joined):
-        repo = fresh(world)
-        assert not isinstance(result, GravelerError)
-        refused = isinstance(joined, GravelerError)
-        assert not refused or isinstance(joined, FencedError)
-        assert ("two" in tree(repo.ref("main"))) == (not refused)
-        assert hidden(repo) == []
-
-    interleave(opened, publish, lambda repo: step(handle(repo), "two"), check, least=10)
 
 
 def test_of_two_that_open_at_once_the_newer_has_the_run():
@@ -244,24 +240,8 @@ def test_of_two_that_open_at_once_the_newer_has_the_run():
     interleave(opened, open_run, open_run, check)
 
 
-def test_an_opener_beside_a_newer_finished_attempt_gets_nothing():
-    def check(world, mine, theirs):
-        repo = fresh(world)
-        assert {"two"} <= set(tree(repo.ref("main")))
-        if isinstance(mine, GravelerError):
-            assert isinstance(mine, FencedError)
-            assert hidden(repo) == []
-        elif mine.attempt == repo.runs.get(KEY).attempt:
-            assert tree(mine) == tree(repo.ref("main"))  # the other's publish
-        else:
-            with pytest.raises(FencedError):
-                mine.put("zombie", b"1")
-
-    interleave(base, lambda repo: repo.runs.open(KEY), finished, check)
-    interleave(opened, lambda repo: repo.runs.open(KEY), finished, check)
-
-
-def test_an_overtaken_parker_takes_nothing_from_the_new_attempt():
+@pytest.mark.parametrize("end", ["park", "abandon"])
+def test_an_overtaken_parker_takes_nothing_from_the_new_attempt(end):
     def newer(repo):
         run = repo.runs.open(KEY)
         work = run.step("two")
@@ -271,127 +251,71 @@ def test_an_overtaken_parker_takes_nothing_from_the_new_attempt():
 
     def check(world, outcome, newcomer):
         run, work = newcomer
-        assert isinstance(outcome, FencedError) or outcome.state is RunState.PARKED
         work.join()
-        assert tree(run) == {"settled": "0", "one": "one", "two": "two", "staged": "1"}
+        work = {"two": "two", "staged": "1"}
+        if isinstance(outcome, FencedError) or end == "park":
+            assert tree(run) == {"settled": "0", "one": "one", **work}
+        else:  # opened after the run was abandoned, as a new round
+            assert tree(run).items() >= work.items()
         run.commit_staged()
         assert not run.publish().already
 
-    for end in ("park", "abandon"):
-
-        def stop(run, end=end):
-            return getattr(run, end)("stop")
-
-        interleave(opened, attached(stop), newer, check_of(end, check), least=3)
-
-
-def check_of(end, check):
-    def abandoned(world, outcome, newcomer):
-        run, work = newcomer
-        if isinstance(outcome, FencedError):
-            return check(world, outcome, newcomer)
-        assert outcome.state is RunState.REAPED
-        work.join()  # opened after the run was abandoned, as a new round
-        assert {"two", "staged"} <= set(tree(run))
-        return None
-
-    return check if end == "park" else abandoned
-
-
-def test_a_new_round_may_begin_anywhere_after_a_publish_landed():
-    def newer(repo):
-        run = repo.runs.open(KEY)
-        step(run, "two")
-        return run
-
-    def check(world, result, run):
-        repo = fresh(world)
-        assert "two" in tree(run)  # the commit is there, whatever the old publisher has dropped
-        run.publish()
-        assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "two": "two"}
-        assert hidden(repo) == []
-
-    interleave(opened, publish, newer, check, least=10)
+    interleave(opened, lambda repo: getattr(handle(repo), end)("stop"), newer, check)
 
 
 def test_a_newer_try_may_be_done_at_every_point_of_a_step():
-    def slow(run):
-        return step(run, "work", "slow")
-
     def check(world, mine, theirs):
-        run = handle(fresh(world))
+        now = set(tree(handle(fresh(world)))) - {"settled", "one"}
         if isinstance(mine, GravelerError):
             assert isinstance(mine, FencedError)
-            assert tree(run) == {"settled": "0", "one": "one", "fast": "work"}
+            assert now == {"fast"}
         else:  # this process was the newer one, or the other one replaced it
-            assert set(tree(run)) - {"settled", "one"} in ({"slow"}, {"fast"})
+            assert now in ({"slow"}, {"fast"})
         assert theirs is not None
 
-    interleave(
-        opened, attached(slow), lambda repo: step(handle(repo), "work", "fast"), check, least=10
+    slow, fast = (
+        lambda repo, path=path: step(handle(repo), "work", path) for path in ("slow", "fast")
     )
+    interleave(opened, slow, fast, check, least=10)
 
 
-def test_another_step_may_join_at_every_point_of_a_step():
+def test_an_older_try_does_not_join_above_others():
+    """Another step joins, so that the older try looks again, and finds that a newer one began."""
+
+    def meanwhile(repo):
+        newer = handle(repo).step("work")
+        return newer, step(handle(repo), "other")
+
     def check(world, mine, theirs):
-        run = handle(fresh(world))
-        assert tree(run) == {"settled": "0", "one": "one", "a": "a", "b": "b"}
-        ids = {commit.id for commit in fresh(world).log(run.branch, first_parent=True)}
-        assert {mine.id, theirs.id} <= ids
+        newer, other = theirs
+        try:
+            newer.join()
+        except FencedError:
+            return  # it began first
+        before = fresh(world).ref(other.id).exists("slow")
+        assert before if not isinstance(mine, GravelerError) else isinstance(mine, FencedError)
 
+    points = min(Points.step, 3)  # one call of a join decides
     interleave(
-        opened,
-        attached(lambda run: step(run, "a")),
-        lambda repo: step(handle(repo), "b"),
-        check,
-        least=10,
+        opened, lambda repo: step(handle(repo), "work", "slow"), meanwhile, check, step=points
     )
 
 
-def test_a_newer_attempt_may_be_opened_at_every_point_of_a_step():
-    def newer(repo):
-        run = repo.runs.open(KEY)
-        return run, run.head
-
-    def check(world, mine, newcomer):
-        run, head = newcomer
-        assert run.head == head  # the stale attempt can join nothing any more
-        here = tree(run)
-        if isinstance(mine, FencedError):
-            assert "two" not in here
-        else:  # it joined before
-            assert here["two"] == "two"
-        assert here["one"] == "one"
-        step(run, "two")
-        assert tree(run) == {"settled": "0", "one": "one", "two": "two"}
-
-    interleave(
-        opened,
-        attached(lambda run: step(run, "two")),
-        newer,
-        check,
-        least=10,
-    )
-
-
-def test_a_stale_attempts_step_does_not_disturb_its_successor():
+def test_a_stale_attempt_joins_nothing_and_disturbs_no_step():
     def newer(repo):
         run = repo.runs.open(KEY)
         work = run.step("work")
         work.put("new", b"1")
-        return run, work
+        return run, run.head, work
 
     def check(world, mine, newcomer):
-        run, work = newcomer
-        assert isinstance(mine, FencedError)
+        run, head, work = newcomer
+        assert run.head == head
+        assert isinstance(mine, FencedError) or tree(run)["stale"] == "work"
         work.join()
         assert tree(run) == {"settled": "0", "one": "one", "new": "1"}
 
-    def start(run):
-        run.step("work")
-        raise FencedError("started before the newer attempt came")
-
-    interleave(opened, attached(start), newer, check)
+    interleave(opened, lambda repo: step(handle(repo), "work", "stale"), newer, check, least=10)
 
 
 @pytest.mark.parametrize("paths", [None, ["direct"]])
@@ -408,13 +332,10 @@ def test_a_commit_beside_a_newer_attempt_is_kept_or_refused(paths):
         else:
             assert here["direct"] == "1"
 
-    interleave(
-        prepare,
-        attached(lambda run: run.commit("direct", paths=paths)),
-        lambda repo: repo.runs.open(KEY),
-        check,
-        step=1,
-    )
+    def operate(repo):
+        return handle(repo).commit("direct", paths=paths)
+
+    interleave(prepare, operate, lambda repo: repo.runs.open(KEY), check, step=1)
 
 
 def test_a_writer_of_an_attempt_that_is_over_gets_no_success():
@@ -426,13 +347,10 @@ def test_a_writer_of_an_attempt_that_is_over_gets_no_success():
         with pytest.raises(NoChangesError):
             run.commit("nothing")
 
-    interleave(
-        opened,
-        attached(lambda run: run.put("w", b"1")),
-        lambda repo: repo.runs.open(KEY),
-        check,
-        least=4,
-    )
+    def write(repo):
+        return handle(repo).put("w", b"1")
+
+    interleave(opened, write, lambda repo: repo.runs.open(KEY), check)
 
 
 def dies_while_publishing(repo, *, landed):
@@ -481,33 +399,27 @@ def test_findings_of_one_candidate_are_not_used_for_the_next():
     interleave(prepare, operate, lambda repo: dies_while_publishing(repo, landed=True), check)
 
 
-def test_a_loser_with_one_candidate_leaves_that_of_another():
-    world = ScriptedWorld()
-    repo = world.repo(scripted=False)
-    opened(repo)
-    record = dies_while_publishing(repo, landed=False)
-    other = repo.commit("main")
-    assert other.id != record.candidate
-    head = repo.commit(record.head)
-    terms = publication.PublishTerms()
-    candidacy = publication.RunCandidacy(repo.runs._records, record, head, (), terms)
-    candidacy.lost(other)
-    assert repo.runs.get(KEY) == record
-    candidacy.lost(repo.commit(record.candidate))
-    assert repo.runs.get(KEY).state is RunState.OPEN
+def run_and_branch(repo):
+    """Begin a run, and a branch that is merged into its target."""
+    run = repo.runs.open(KEY, into="main")
+    run.put("x", b"1")
+    run.commit("x")
+    other = repo.create_branch("o")
+    other.put("y", b"2")
+    other.commit("o")
+    return run
+
+
+def closed_with_its_own(repo):
+    record = repo.runs.get(KEY)
+    assert record.state is RunState.PUBLISHED
+    assert repo.commit(record.commit).message == f"run {KEY}"
+    return record
 
 
 def test_a_second_publisher_of_an_attempt_gets_the_landed_commit():
-    def start(repo):
-        run = repo.runs.open("h", into="main")
-        run.put("x", b"1")
-        run.commit("x")
-        other = repo.create_branch("o")
-        other.put("y", b"2")
-        other.commit("o")
-
     def publish(repo):
-        return repo.runs._run(repo.runs.get("h")).publish()
+        return repo.runs._run(repo.runs.get(KEY)).publish()
 
     def publish_and_merge(repo):
         landed = publish(repo)
@@ -515,13 +427,10 @@ def test_a_second_publisher_of_an_attempt_gets_the_landed_commit():
         return landed
 
     def check(world, mine, theirs):
-        repo = world.repo(scripted=False)
-        record = repo.runs.get("h")
-        assert record.state is RunState.PUBLISHED
-        assert repo.commit(record.commit).message == "run h"
+        record = closed_with_its_own(fresh(world))
         assert mine.commit.id == theirs.commit.id == record.commit
 
-    interleave(start, publish, publish_and_merge, check)
+    interleave(run_and_branch, publish, publish_and_merge, check)
 
 
 def test_a_run_is_never_closed_with_the_commit_of_another():
@@ -534,13 +443,8 @@ def test_a_run_is_never_closed_with_the_commit_of_another():
 
     for number in count(1):
         world = ScriptedWorld()
-        repo = world.repo(scripted=False)
-        run = repo.runs.open("h", into="main")
-        run.put("x", b"1")
-        run.commit("x")
-        other = repo.create_branch("o")
-        other.put("y", b"2")
-        other.commit("o")
+        repo = fresh(world)
+        run = run_and_branch(repo)
 
         def die_and_merge(_, world=world, repo=repo, run=run):
             dying = world.repo(kv=DiesAfterLanding(world.kv, Script()))
@@ -554,17 +458,4 @@ def test_a_run_is_never_closed_with_the_commit_of_another():
         if not world.script.disarm():
             assert number > 10
             return
-        record = repo.runs.get("h")
-        assert record.state is RunState.PUBLISHED
-        assert repo.commit(record.commit).message == "run h"
-
-
-def test_a_run_that_is_published_within_its_block_is_published():
-    repo = ScriptedWorld().repo(scripted=False)
-    with repo.run("h") as run:
-        run.put("x", b"1")
-        run.commit("x")
-        run.publish()
-    assert run.result is not None
-    assert repo.runs.get("h").state is RunState.PUBLISHED
-    assert repo.ref("main").exists("x")
+        closed_with_its_own(repo)

@@ -29,7 +29,7 @@ _PATIENCE = 240
 _PROGRAM = """
 import sys
 import dagster as dg
-from tests.real.dagster.flights import load
+from tests.real.dagster.programs.flights import load
 defs = load(__import__("pathlib").Path(sys.argv[1])).defs
 job = defs.resolve_job_def("flights_job")
 with dg.DagsterInstance.get() as instance:

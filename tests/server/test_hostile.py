@@ -10,6 +10,8 @@ USER = f"user.name={TOKEN}"
 FILE = f"/webhdfs/v1/flights/dev/b?op=CREATE&data=true&{USER}"
 STATUS = f"/webhdfs/v1/flights/dev/a?op=GETFILESTATUS&{USER}"
 OPEN = f"/webhdfs/v1/flights/dev/a?op=OPEN&data=true&{USER}"
+BRANCH = "/webhdfs/v1/flights/dev"
+MOVE = f"{BRANCH}/a?op=RENAME&{USER}"
 INNER = f"DELETE /webhdfs/v1/flights/dev/a?op=DELETE&{USER} HTTP/1.1\r\nHost: x\r\n\r\n"
 """A request that is hidden in the body of another one."""
 SIZE = len(INNER)
@@ -73,6 +75,7 @@ TABLE = [
     ("encoded dots", get(STATUS.replace("/dev/a", "/dev/%2e%2e/main/a")), 400),
     ("a dot", get(STATUS.replace("/dev/a", "/dev/./a")), 400),
     ("an encoded NUL", get(STATUS.replace("/dev/a", "/dev/a%00")), 400),
+    ("bytes that are no UTF-8", get(STATUS.replace("/dev/a", "/dev/\xe4")), 400),
     ("a broken percent", get(STATUS.replace("/dev/a", "/dev/a%zz")), 400),
     ("half a percent", get(STATUS.replace("/dev/a", "/dev/a%2")), 400),
     ("bytes that are no text", get(STATUS.replace("/dev/a", "/dev/a%ff")), 400),
@@ -86,6 +89,35 @@ TABLE = [
     ("no token", get(STATUS.replace(TOKEN, "")), 401),
     ("half a token", get(STATUS.replace(TOKEN, TOKEN[:-1])), 401),
     ("a second token that is wrong", get(f"{STATUS}&user.name=wrong"), 400),
+    ("a word for a flag", get(f"{OPEN}&noredirect=perhaps").replace("&data=true", ""), 400),
+    (
+        "a number for a flag",
+        put("Content-Length: 0", body="").replace("data", "overwrite=2&data"),
+        400,
+    ),
+    ("a new name that is none", get(f"{MOVE}", method="PUT"), 400),
+    ("a new name with dots", get(f"{MOVE}&destination=/flights/dev/../b", method="PUT"), 400),
+    ("a commit without a message", get(f"{BRANCH}?op=COMMIT&{USER}", method="PUT"), 400),
+    ("a folder of the lake", get(f"/webhdfs/v1/?op=MKDIRS&{USER}", method="PUT"), 403),
+    ("a name of the lake", get(f"/webhdfs/v1/flights?op=MKDIRS&{USER}", method="PUT"), 403),
+    ("no such ref", get(f"/webhdfs/v1/flights/new?op=MKDIRS&{USER}", method="PUT"), 404),
+    (
+        "a name that no ref has",
+        get(f"/webhdfs/v1/flights/a:b/c?op=MKDIRS&{USER}", method="PUT"),
+        404,
+    ),
+    ("a name that no repository has", get(f"/webhdfs/v1/F?op=GETFILESTATUS&{USER}"), 404),
+    ("a folder that is opened", get(f"{BRANCH}?op=OPEN&data=true&{USER}"), 404),
+    (
+        "a branch that is deleted",
+        get(f"{BRANCH}?op=DELETE&recursive=true&{USER}", method="DELETE"),
+        403,
+    ),
+    (
+        "a branch that is moved",
+        get(f"{BRANCH}?op=RENAME&destination=/flights/dev/b&{USER}", method="PUT"),
+        403,
+    ),
     # ranges
     ("an offset below zero", get(f"{OPEN}&offset=-1"), 400),
     ("an offset behind the end", get(f"{OPEN}&offset=6"), 403),
@@ -123,6 +155,7 @@ TABLE = [
     ("a bare CR in a value", get(STATUS, "X: a\rb"), 400),
     ("a bare LF", get().replace("\r\n", "\n"), 400),
     ("a long line", get(STATUS, "X: " + "a" * 20_000), 431),
+    ("long lines", get(STATUS, *(f"X{n}: {'a' * 500}" for n in range(40))), 431),
     ("many lines", get(STATUS, *(f"X{n}: 1" for n in range(200))), 431),
     ("a head without end", get(STATUS, *(f"X{n}: 1" for n in range(9)))[:-2], NONE),
     # lengths

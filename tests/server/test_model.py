@@ -193,5 +193,5 @@ class Hdfs(RuleBasedStateMachine):
         self.lake.close()
 
 
-Hdfs.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Hdfs.TestCase.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
 test_the_gateway_is_as_a_tree_of_folders = Hdfs.TestCase

@@ -19,10 +19,6 @@ def paths(branch):
     return [entry.path for entry in branch.entries()]
 
 
-def pieces(*each):
-    return iter(each)
-
-
 @pytest.mark.parametrize("body", [b"", b"hello", bytes(3_000_000)], ids=len)
 def test_a_file_is_created_by_a_body_of_known_length(client, dev, body):
     assert client.create("/t/a", body).status == 201
@@ -36,11 +32,6 @@ def test_a_file_is_created_by_chunks(client, dev):
     assert dev.get("a") == b"".join(parts)
     assert client.create("/empty", iter(())).status == 201
     assert dev.get("empty") == b""
-
-
-def test_a_body_with_the_first_request_is_taken(client, dev):
-    assert client.ask("PUT", "/a", "CREATE", b"hello").status == 201
-    assert dev.get("a") == b"hello"
 
 
 def test_the_first_request_says_what_stands_in_the_way(client, dev):
@@ -108,82 +99,6 @@ def test_a_full_disk_leaves_no_file(serve, tmp_path, monkeypatch):
         assert client.create("/a", bytes(3 << 19), overwrite="true").status == 201
 
 
-def test_an_empty_folder_is_there_until_it_is_deleted(client, dev):
-    assert client.mkdirs("/t/b/c").json == {"boolean": True}
-    assert client.mkdirs("/t/b").json == {"boolean": True}
-    assert client.names("/t/b") == ["c/"]
-    assert client.names("/t/b/c") == []
-    assert client.delete("/t/b").failure == (403, "PathIsNotEmptyDirectoryException")
-    assert client.delete("/t/b/c").json == {"boolean": True}
-    assert client.names("/t/b") == []
-    assert not list(dev.uncommitted())
-
-
-def test_a_folder_cannot_be_made_below_a_file_or_over_it(client, dev):
-    dev.put("a", b"x")
-    assert client.mkdirs("/a").failure == EXISTS
-    assert client.mkdirs("/a/b/c").failure == PARENT
-    assert client.create(f"{WORK}/a", b"").status == 201
-    assert client.mkdirs(f"{WORK}/a/b").failure == PARENT
-
-
-def test_an_empty_folder_is_forgotten_with_its_last_file(client, dev):
-    client.mkdirs("/t")
-    client.create("/t/a", b"x")
-    dev.delete("t/a")
-    assert client.kind("/t") == ""
-    client.create("/t/a", b"x")
-    client.delete("/t/a")
-    assert client.kind("/t") == "DIRECTORY"
-
-
-def test_a_file_is_renamed(client, dev):
-    before = dev.put("a", b"x")
-    client.mkdirs("/t")
-    assert client.rename("/a", "/t/b").json == {"boolean": True}
-    assert paths(dev) == ["t/b"]
-    assert dev.stat("t/b").address == before.address
-
-
-def test_a_folder_is_renamed_with_all_that_is_below(client, dev):
-    for path in ("t/a", "t/b/c"):
-        dev.put(path, b"x")
-    dev.commit("files")
-    client.mkdirs("/t/empty")
-    assert client.rename("/t", "/u").json == {"boolean": True}
-    assert paths(dev) == ["u/a", "u/b/c"]
-    assert client.names("/u") == ["a", "b/", "empty/"]
-    assert client.kind("/t") == ""
-
-
-def test_a_rename_into_a_folder_keeps_the_name(client, dev):
-    dev.put("a", b"x")
-    dev.put("t/b", b"x")
-    client.mkdirs("/u")
-    assert client.rename("/a", "/u").json == {"boolean": True}
-    assert client.rename("/t", "/u").json == {"boolean": True}
-    assert client.rename("/u/a", "").json == {"boolean": True}
-    assert paths(dev) == ["a", "u/t/b"]
-
-
-def test_renames_that_are_refused_change_nothing(client, dev):
-    for path in ("a", "b", "t/c", "u/t/d"):
-        dev.put(path, b"x")
-    for path, to in (
-        ("/none", "/c"),
-        ("/a", "/b"),
-        ("/a", "/none/a"),
-        ("/a", "/b/a"),
-        ("/t", "/t/below"),
-        ("/t", "/t"),
-        ("/t", "/u"),
-        ("/t", "/b"),
-    ):
-        assert client.rename(path, to).json == {"boolean": False}
-    assert client.rename("/a", "/a").json == {"boolean": True}
-    assert paths(dev) == ["a", "b", "t/c", "u/t/d"]
-
-
 def test_a_rename_with_options_says_what_is_in_the_way(client, dev):
     for path in ("a", "b", "t/c"):
         dev.put(path, b"x")
@@ -200,16 +115,6 @@ def test_a_rename_with_options_says_what_is_in_the_way(client, dev):
     ):
         assert client.rename(path, to, renameoptions=options).failure == failure
     assert paths(dev) == ["a", "b", "t/c"]
-
-
-def test_a_rename_with_overwrite_replaces(client, dev):
-    dev.put("a", b"1")
-    dev.put("b", b"2")
-    dev.put("t/c", b"3")
-    client.mkdirs("/u")
-    assert client.rename("/a", "/b", renameoptions="OVERWRITE").status == 200
-    assert client.rename("/t", "/u", renameoptions="OVERWRITE").status == 200
-    assert {path: dev.get(path) for path in paths(dev)} == {"b": b"1", "u/c": b"3"}
 
 
 def test_one_move_more_than_fit_asks_for_a_commit(client, dev):
@@ -232,17 +137,6 @@ def test_files_are_moved_within_one_branch(client, dev, repo):
     got = client.rename("/flights/dev/a", "/flights/main/a")
     assert got.failure == (400, "UnsupportedOperationException")
     assert "`graveler cp`" in got.message
-
-
-def test_files_and_folders_are_deleted(client, dev):
-    for path in ("a", "t/b", "t/c/d"):
-        dev.put(path, b"x")
-    dev.commit("files")
-    assert client.delete("/t").failure == (403, "PathIsNotEmptyDirectoryException")
-    assert client.delete("/t", recursive=True).json == {"boolean": True}
-    assert client.delete("/a").json == {"boolean": True}
-    assert client.delete("/a").json == {"boolean": False}
-    assert paths(dev) == []
 
 
 def test_a_branch_is_neither_deleted_nor_moved(client, dev):
@@ -307,14 +201,6 @@ def test_working_files_are_staged_when_they_get_their_place(client, dev):
     }
 
 
-def test_working_files_that_are_deleted_were_never_there(client, dev):
-    client.create("/t/_temporary/a", b"x")
-    assert client.delete("/t/_temporary", recursive=True).json == {"boolean": True}
-    assert client.names("") == ["t/"]
-    assert client.names("/t") == []
-    assert not list(dev.uncommitted())
-
-
 def test_files_of_the_branch_do_not_become_working_files(client, dev):
     dev.put("a", b"x")
     dev.put("t/b", b"x")
@@ -325,34 +211,6 @@ def test_files_of_the_branch_do_not_become_working_files(client, dev):
     assert paths(dev) == ["a", "t/b"]
     client.mkdirs("/empty")
     assert client.rename("/empty", "/_temporary/x").json == {"boolean": True}
-
-
-@pytest.mark.parametrize(
-    ("method", "op", "query"),
-    [
-        ("PUT", "CREATE", {}),
-        ("PUT", "MKDIRS", {}),
-        ("PUT", "RENAME", {"destination": "/flights/v1/b"}),
-        ("PUT", "RENAME", {"destination": "/flights/v1/b", "renameoptions": "NONE"}),
-        ("DELETE", "DELETE", {}),
-        ("PUT", "COMMIT", {"message": "m"}),
-    ],
-)
-def test_only_branches_are_written(serve, repo, dev, method, op, query):
-    dev.put("a", b"x")
-    repo.tags.create("v1", dev.commit("1"))
-    client = serve()
-    client.root = "/flights/v1"
-    got = client.ask(method, "/a", op, **query)
-    assert got.failure == ACCESS
-    assert got.message == (
-        "/flights/v1/a cannot be written: only branches can, as /repository/branch/path; "
-        "make one with `graveler branch create NAME`"
-    )
-    client.root = ""
-    assert client.mkdirs("/new").failure == (404, "FileNotFoundException")
-    assert client.mkdirs("/").failure == ACCESS
-    assert client.mkdirs("/flights").failure == ACCESS
 
 
 def test_a_gateway_may_only_read(serve, dev):
@@ -374,23 +232,6 @@ def test_a_gateway_may_only_read(serve, dev):
     assert client.get("/a", "GETFILESTATUS").json["FileStatus"]["permission"] == "444"
 
 
-def test_a_protected_branch_is_not_written(client, repo, dev):
-    dev.put("a", b"x")
-    repo.protection.add("dev")
-    for got in (client.create("/b", b"y"), client.mkdirs("/t"), client.delete("/a")):
-        assert got.failure == ACCESS
-        assert "protected" in got.message
-
-
-def test_the_branch_of_a_run_is_its_own(serve, repo):
-    run = repo.runs.open("hourly")
-    client = serve()
-    client.root = f"/flights/{run.name}"
-    got = client.create("/a", b"x")
-    assert got.failure == ACCESS
-    assert not list(run.uncommitted())
-
-
 def test_a_commit_answers_its_id(client, dev, repo):
     client.create("/t/a", b"x")
     client.create("/u/b", b"x")
@@ -407,11 +248,6 @@ def test_a_commit_takes_a_folder_whose_name_is_a_pattern(client, repo):
     client.create("/t1/a", b"x")
     client.ask("PUT", "/t[1]*", "COMMIT", message="one table")
     assert [entry.path for entry in repo.ref("dev").entries()] == ["t[1]*/a"]
-
-
-def test_a_commit_of_nothing_is_refused(client):
-    assert client.ask("PUT", "", "COMMIT", message="m").failure == (403, "IOException")
-    assert client.ask("PUT", "", "COMMIT").failure == (400, "IllegalArgumentException")
 
 
 def test_the_mark_of_success_is_never_stored(client, dev):

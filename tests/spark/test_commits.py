@@ -35,13 +35,10 @@ POLICIES = [
 TREES = st.dictionaries(st.text("ab/", min_size=1, max_size=6), st.integers(0, 9), max_size=40)
 
 
-def commit(repo: Any, spark: Any, branch: Any, message: str, **given: Any) -> Any:
+def commit(repo: Any, spark: Any, branch: str, message: str, **given: Any) -> Any:
     """Commit the staged writes of a branch."""
+    given = {"method": "spark", **given}
     return commit_staged(repo.branch(branch), message, spark=spark, **given)
-
-
-def session(**given: Any) -> Any:
-    return Tasks(**given)
 
 
 def stage(branch, before, after):
@@ -64,7 +61,7 @@ def committed(branch, by):
         return None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(TREES, min_size=1, max_size=5),
     st.sampled_from(POLICIES),
@@ -75,17 +72,14 @@ def test_a_commit_by_tasks_has_the_tree_of_one_process(states, splitting, share,
     with World().open() as lake:
         repo = lake.create_repository("repo", splitting=splitting)
         main, other = repo.branch("main"), repo.create_branch("other", source="main")
-        tasks = session(random=random)
+        tasks = Tasks(random=random)
         before: dict[str, int] = {}
         for state in states:
             after = stage(main, before, state)
             stage(other, before, state)
             alone = committed(other, lambda branch: branch.commit("one"))
             done = committed(
-                main,
-                lambda branch: commit(
-                    repo, tasks, branch, "one", method="spark", share_bytes=share
-                ),
+                main, lambda branch: commit(repo, tasks, branch.name, "one", share_bytes=share)
             )
             assert done == alone
             before = after
@@ -108,28 +102,18 @@ def write(branch):
 
 def test_tasks_are_sent_to_other_processes_and_back(repo):
     other = write(repo.create_branch("other", source="main"))
-    main, tasks = write(repo.branch("main")), session(copies=True)
+    main, tasks = write(repo.branch("main")), Tasks(copies=True)
     pairs = {"source": "test"}
     alone = other.commit("words", metadata=pairs, committer="ann")
-    done = commit(
-        repo, tasks, "main", "words", metadata=pairs, committer="ann", method="spark", share_bytes=1
-    )
+    done = commit(repo, tasks, "main", "words", metadata=pairs, committer="ann", share_bytes=1)
     assert tasks.count > 10
     assert main.head == done
     assert list(main.uncommitted()) == []
     same = ("metarange", "message", "committer", "metadata", "parents", "spans")
     assert [getattr(done, name) for name in same] == [getattr(alone, name) for name in same]
     with pytest.raises(NoChangesError):
-        commit(repo, tasks, "main", "words", method="spark")
-    assert commit(repo, tasks, "main", "none", method="spark", allow_empty=True) == main.head
-
-
-def test_a_task_knows_nothing_of_the_key_value_store(repo):
-    stores, head = repo.stores, repo.branch("main").head
-    cut = Cut.of(stores.ranges, head.metarange, stores.splitting, (b"a", b"z"), [])
-    sent = pickle.dumps(CommitTask(stores.objects, cut))
-    assert b"sqlite" not in sent
-    assert b"graveler.kv" not in sent
+        commit(repo, tasks, "main", "words")
+    assert commit(repo, tasks, "main", "none", allow_empty=True) == main.head
 
 
 def test_a_write_that_replaces_does_so_in_a_task(repo):
@@ -139,48 +123,37 @@ def test_a_write_that_replaces_does_so_in_a_task(repo):
     base = apply(ranges, EMPTY_METARANGE, old, splitting).metarange
     new = [record(f"{number:03d}", "1@b") for number in range(100)]
     changes = [Replacement(*each) if place % 3 else each for place, each in enumerate(new)]
-    done = TaskCommitter(stores, session(copies=True), share_bytes=1).apply(base, changes)
+    tasks: Any = Tasks(copies=True)
+    done = TaskCommitter(stores, tasks, share_bytes=1).apply(base, changes)
     assert done == apply(ranges, base, changes, splitting)
     assert done.summary.changed == 66
+    cut = Cut.of(ranges, base, splitting, (b"a", b"z"), [])
+    sent = pickle.dumps(CommitTask(stores.objects, cut))
+    assert b"sqlite" not in sent
+    assert b"graveler.kv" not in sent
 
 
-@pytest.mark.parametrize("most", ["0", "-1", "10000"])
-def test_a_batch_without_limit_is_committed(repo, most):
-    tasks, name = session(), "spark.sql.execution.arrow.maxRecordsPerBatch"
-    tasks.conf.set(name, most)
-    head = repo.branch("main").head
+def test_few_bytes_are_committed_by_this_process(repo, looks, monkeypatch):
+    tasks = Tasks(copies=True)
     write(repo.branch("main"))
-    assert commit(repo, tasks, "main", "words", method="spark").parents == (head.id,)
-    assert tasks.count
-    assert tasks.conf.get(name) == most
-
-
-def test_few_bytes_are_committed_by_this_process(repo, monkeypatch):
-    tasks = session(copies=True)
-    write(repo.branch("main"))
-    commit(repo, tasks, "main", "small")
-    assert tasks.count == 0
+    commit(repo, tasks, "main", "small", method="auto")
+    write(repo.branch("main")).put("more", b"1")
+    commit(repo, tasks, "main", "asked for", method="process", share_bytes=1)
+    assert (tasks.count, looks) == (0, [])
     monkeypatch.setattr("graveler.spark.tasks.commits._LARGE", 1)
     repo.branch("main").put("large", b"1")
-    commit(repo, tasks, "main", "large")
+    tasks.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "0")  # a batch without limit
+    commit(repo, tasks, "main", "large", method="auto")
     assert tasks.count > 0
-    with pytest.raises(InvalidInputError, match="method"):
-        commit(repo, tasks, "main", "words", method="cluster")
-    with pytest.raises(InvalidInputError, match="share_bytes"):
-        commit(repo, tasks, "main", "words", share_bytes=0)
-
-
-def test_a_process_that_is_asked_for_runs_no_task(repo, looks):
-    tasks = session()
-    write(repo.branch("main"))
-    commit(repo, tasks, "main", "words", method="process", share_bytes=1)
-    assert tasks.count == 0
-    assert looks == []
+    assert tasks.conf["spark.sql.execution.arrow.maxRecordsPerBatch"] == "0"
+    for wrong in ({"method": "cluster"}, {"share_bytes": 0}):
+        with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+            commit(repo, tasks, "main", "words", **wrong)
 
 
 def test_workers_are_looked_at_before_tasks_run(repo, looks, monkeypatch):
-    main, tasks = write(repo.branch("main")), session()
-    commit(repo, tasks, "main", "words", method="spark")
+    main, tasks = write(repo.branch("main")), Tasks()
+    commit(repo, tasks, "main", "words")
     assert looks == [tasks]
 
     def refuse(*_):
@@ -188,9 +161,9 @@ def test_workers_are_looked_at_before_tasks_run(repo, looks, monkeypatch):
 
     monkeypatch.setattr("graveler.spark.tasks.commits.check_job", refuse)
     main.put("more", b"1")
-    tasks, head = session(), main.head
+    tasks, head = Tasks(), main.head
     with pytest.raises(MissingDependencyError):
-        commit(repo, tasks, "main", "words", method="spark")
+        commit(repo, tasks, "main", "words")
     assert tasks.count == 0
     assert main.head == head
 
@@ -202,7 +175,7 @@ def test_a_task_that_cannot_read_a_range_names_it(repo):
     file = repo.stores.objects.local_file(f"_graveler/{first}")
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(CorruptionError, match=first):
-        commit(repo, session(copies=True), "main", "words", method="spark", share_bytes=1)
+        commit(repo, Tasks(copies=True), "main", "words", share_bytes=1)
     assert main.head == head
     assert list(main.uncommitted()) != []
 
@@ -218,7 +191,7 @@ def start(repo):
 
 
 def by_tasks(repo):
-    return commit(repo, session(), "main", "tasks", method="spark", share_bytes=1)
+    return commit(repo, Tasks(), "main", "tasks", share_bytes=1)
 
 
 def other(repo):

@@ -49,12 +49,6 @@ def test_a_version_is_found_beyond_a_merge(repo):
     repo.merge(dev, into="main")
     assert known.find(Txn("orders", 1), repo.commit("main")) == there
     assert landed(repo).find(Txn("orders", 1), repo.commit("main")) == there
-
-
-def test_what_a_reset_has_taken_back_is_not_found(repo):
-    known = landed(repo)
-    there = commit(repo, "main", ("orders", 1))
-    assert known.find(Txn("orders", 1), repo.commit("main")) == there
     repo.undo("main")
     assert known.find(Txn("orders", 1), repo.commit("main")) is None
 

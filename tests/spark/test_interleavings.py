@@ -1,12 +1,13 @@
 """Two transactions: the second one runs between any two calls of the first one."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from graveler.errors import GravelerError, MergeConflictError
 from graveler.spark.tables import Tables
 from tests.harness.worlds import interleave, tree
 
-SPARK: Any = None
+SPARK: Any = SimpleNamespace()  # without one, `Tables` would start a JVM
 
 
 def load(number, txn=None, claims=""):

@@ -29,15 +29,11 @@ def pruned(files, zone=UTC, **where: Any):
     [
         ("v=a b%2Fc", "a b/c", "a b%2Fc"),
         ("v=1", 1, 10),
-        ("v=01", 1, "1"),
         ("v=1.50", Decimal("1.5"), "1.5"),
-        ("v=0.1", 0.1, 1),
         ("v=NaN", math.nan, 1),
         ("v=true", True, False),
         ("v=2026-01-03", date(2026, 1, 3), date(2026, 1, 4)),
         ("v=2026-1-3", date(2026, 1, 3), "2026-01-03"),
-        ("v=20260103", 20260103, date(2026, 1, 3)),
-        ("v=1_0", "1_0", 10),
         ("v=2026-01-03 05%3A00%3A00", datetime(2026, 1, 3, 5, tzinfo=UTC), date(2026, 1, 3)),
         ("v=2026-01-03 05%3A00%3A00.5", datetime(2026, 1, 3, 5, 0, 0, 500_000), "5"),  # noqa: DTZ001
         ("v=__HIVE_DEFAULT_PARTITION__", None, "__HIVE_DEFAULT_PARTITION__"),
@@ -81,18 +77,15 @@ def test_all_columns_must_match_and_one_of_their_values():
     assert pruned(files, h=[]) == []
 
 
-def test_a_column_that_is_in_no_path_is_named():
-    with pytest.raises(
-        InvalidInputError, match=r"'amount' is not a partition column of 't/' \(.*dt, h"
+def test_what_is_in_no_path_is_named():
+    for where, message in (
+        ({"amount": 5}, r"'amount' is not a partition column of 't/' \(.*dt, h"),
+        ({"dt": b"1"}, r"where: 'dt'=b'1': give text, a number"),
     ):
-        pruned(table("dt=1/h=1"), amount=5)
+        with pytest.raises(InvalidInputError, match=message):
+            pruned(table("dt=1/h=1"), **where)
     with pytest.raises(InvalidInputError, match="the table has none"):
         prune("t/", [("a", Entry("t/a", "data/x", 1))], {"dt": 1}, lambda: UTC)
-
-
-def test_a_value_of_no_type_of_paths_is_named():
-    with pytest.raises(InvalidInputError, match=r"where: 'dt'=b'1': give text, a number"):
-        pruned(table("dt=1"), dt=b"1")
 
 
 def same(kind, written, *folders, by=""):
@@ -132,17 +125,11 @@ def test_a_partition_is_found_in_all_its_spellings(kind, written, others):
     )
 
 
-def test_a_value_that_is_no_number_makes_its_column_text():
+def test_a_column_of_other_values_or_written_as_text_is_text():
     assert same("integer", "v=1", "v=01", "v=x") == []
     assert same("date", "v=2026-01-03", "v=2026-1-3", "v=2026-01-03 05%3A00%3A00") == []
     assert same("integer", "v=1", "v=01", "v=__HIVE_DEFAULT_PARTITION__") == ["v=01"]
-
-
-def test_a_column_that_was_written_as_text_is_text():
     text = '{"fields": [{"name": "v", "type": "string"}]}'
     assert same("integer", "v=1", "v=01", by=text) == []
     assert same("integer", "v=1", "v=01", by=text.replace("string", "integer")) == ["v=01"]
-
-
-def test_a_file_beside_the_partitions_is_in_none():
-    assert same("integer", "v=1", "x/v=1", "v=1/sub") == []
+    assert same("integer", "v=1", "x/v=1", "v=1/sub") == []  # beside the partitions

@@ -16,14 +16,13 @@ from graveler.errors import (
     GateFailedError,
     InvalidInputError,
     RefNotFoundError,
-    StorageFullError,
     ThrottledError,
 )
 from graveler.spark.streams.sink import query_id
 from graveler.spark.tables import Tables
 from graveler.spark.transactions import Transaction
 
-SPARK: Any = None
+SPARK: Any = SimpleNamespace()  # without one, `Tables` would start a JVM
 DRIVER = """
 import os, signal, sys
 from pathlib import Path
@@ -40,25 +39,35 @@ def dying(owner, name, before):
     call = getattr(owner, name)
     setattr(owner, name, lambda *args, **named: (before or call(*args, **named), die()))
 
-folder, point = sys.argv[1:]
-match point:
-    case "committed on its own branch": dying(Run, "commit", False)
-    case "before the compare-and-set": dying(RunCandidacy, "announce", False)
-    case "after the compare-and-set": dying(RunCandidacy, "end", True)
-    case "before the checkpoint": dying(Run, "publish", False)
+def drive(folder, point):
+    match point:
+        case "committed on its own branch": dying(Run, "commit", False)
+        case "before the compare-and-set": dying(RunCandidacy, "announce", False)
+        case "after the compare-and-set": dying(RunCandidacy, "end", True)
+        case "before the checkpoint": dying(Run, "publish", False)
 
-def put(tx, frame):
-    for table in ("clicks", "counts"):
-        tx._run.put(f"{table}/{tx._run.key}.csv", b"1")
-    if point == "files written and staged":
-        die()
+    def put(tx, frame):
+        for table in ("clicks", "counts"):
+            tx._run.put(f"{table}/{tx._run.key}.csv", b"1")
+        if point == "files written and staged":
+            die()
 
-checkpoint = Path(folder, "checkpoint")
-write = Tables(graveler.open(folder).repository("tables"), None).batch_writer("main", put, txn_app="clicks")
-query = Made(sparkSession=Made(sparkContext=Made(getLocalProperty=lambda name: "q1")))
-for number in range(len(checkpoint.read_text()), 3):  # as Spark does: a batch, then its record
-    write(query, number)
-    checkpoint.write_text("x" * (number + 1))
+    checkpoint = Path(folder, "checkpoint")
+    lake = Tables(graveler.open(folder).repository("tables"), Made())
+    write = lake.batch_writer("main", put, txn_app="clicks")
+    query = Made(sparkSession=Made(sparkContext=Made(getLocalProperty=lambda name: "q1")))
+    for number in range(len(checkpoint.read_text()), 3):  # as Spark does: a batch, then its record
+        write(query, number)
+        checkpoint.write_text("x" * (number + 1))
+
+for line in sys.stdin:  # a new process for each point, without a new interpreter
+    if not (child := os.fork()):
+        try:
+            drive(sys.argv[1], line.strip())
+            os._exit(0)
+        finally:
+            os._exit(1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -108,7 +117,7 @@ def test_a_batch_lands_once_with_all_of_its_tables(repo):
     }
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [0, 2])
 def test_a_query_with_a_new_checkpoint_is_refused(repo, number):
     land(repo, 0)
     land(repo, 1)
@@ -116,26 +125,19 @@ def test_a_query_with_a_new_checkpoint_is_refused(repo, number):
     with pytest.raises(CheckpointError) as refused:
         land(repo, number, "q2")
     assert repo.commit("main") == head
-    for part in (
-        "batch 1",
-        "query q1",
-        f"batch {number} of query q2",
-        "another txn_app",
-        "Restore",
-    ):
+    for part in ("batch 1", "query q1", f"batch {number} of query q2", "another txn_app"):
         assert part in str(refused.value)
     assert "A restart alone does not help" in refused.value.__notes__[0]
     land(repo, number, "q2", app="clicks-2")
-    assert files(repo) == 3
-
-
-def test_a_checkpoint_older_than_the_branch_is_refused(repo):
-    for number in (0, 1, 2):
-        land(repo, number)
+    land(repo, 2)
+    assert files(repo) == 4
     with pytest.raises(CheckpointError, match="older than the branch, or a second driver"):
         land(repo, 1)
-    land(repo, 2)
-    assert files(repo) == 3
+    with Tables(repo, SPARK).transaction("main", message="by hand", txn=("hand", 4)) as tx:
+        put(tx, None)
+    with pytest.raises(CheckpointError, match="of no streaming query"):
+        land(repo, 4, app="hand")
+    land(repo, 5, app="hand")
 
 
 def test_batches_are_told_by_their_query_beyond_a_merge(repo):
@@ -155,15 +157,6 @@ def test_batches_are_told_by_their_query_beyond_a_merge(repo):
     assert files(repo) == 6
     with pytest.raises(CheckpointError, match="of streaming query q1"):
         land(repo, 0, "q3")
-
-
-def test_a_query_takes_over_what_was_landed_by_hand(repo):
-    with Tables(repo, SPARK).transaction("main", message="by hand", txn=("clicks", 4)) as tx:
-        put(tx, None)
-    with pytest.raises(CheckpointError, match="of no streaming query"):
-        land(repo, 4)
-    land(repo, 5)
-    assert files(repo) == 2
 
 
 def test_of_two_queries_of_one_name_one_lands(repo):
@@ -190,13 +183,10 @@ def test_a_gate_refuses_a_batch_until_the_cause_is_mended(repo):
     land(repo, 1)
     assert files(repo) == 2
 
-
-@pytest.mark.parametrize("error", [ThrottledError("busy"), StorageFullError("full")])
-def test_what_may_pass_asks_for_a_restart(repo, error):
     def fail(_tx, _frame):
-        raise error
+        raise ThrottledError("busy")
 
-    with pytest.raises(type(error)) as failed:
+    with pytest.raises(ThrottledError) as failed:
         land(repo, 7, work=fail)
     (note,) = failed.value.__notes__
     assert note.startswith("Batch 7 of 'clicks' on 'main': A restart of the query helps")
@@ -216,43 +206,22 @@ def test_a_complete_result_replaces_the_whole_table(repo, monkeypatch, given, wa
     write = Tables(repo, SPARK).batch_writer("main", "t/", txn_app="a", partition_by=["b"], **given)
     write(batch("q1"), 0)
     assert seen == [{"partition_by": ["b"]} | given | wanted]
-
-
-def test_the_id_of_a_query_is_asked_for(repo):
-    assert query_id(batch("q1").sparkSession, "") == "q1"
-    with pytest.raises(InvalidInputError, match=r"give the writer to writeStream\.foreachBatch"):
-        land(repo, 0, None)
-
-
-def test_a_wrong_argument_is_refused_before_the_query(repo):
-    lake = Tables(repo, SPARK)
-    with pytest.raises(RefNotFoundError, match="nowhere"):
-        lake.batch_writer("nowhere", "clicks/", txn_app="clicks")
-    with pytest.raises(InvalidInputError, match="mode: options are for a folder"):
-        lake.batch_writer("main", put, txn_app="clicks", mode="append")
-    modes: tuple[Any, ...] = ("ignore", "error", "merge")
-    for mode in modes:
-        with pytest.raises(InvalidInputError, match=f"mode='{mode}'.*append, overwrite"):
-            lake.batch_writer("main", "clicks/", txn_app="clicks", mode=mode)
-    wrong: tuple[Any, ...] = ("", 7)
-    for into in wrong:
-        with pytest.raises(InvalidInputError, match="into"):
-            lake.batch_writer("main", into, txn_app="clicks")
-    with pytest.raises(InvalidInputError, match="txn_app"):
-        lake.batch_writer("main", "clicks/", txn_app="")
-    no_mapping: Any = [("a", "b")]
-    with pytest.raises(InvalidInputError, match="metadata="):
-        lake.transaction("main", message="load", metadata=no_mapping)
+    sent = pickle.dumps(write)
+    assert b"sqlite" not in sent
+    assert repo.stores.location.encode() in sent
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"into": put, "mode": "append"}, "mode: options are for a folder"),
+        ({"mode": "ignore"}, "mode='ignore'.*append, overwrite"),
+        ({"into": ""}, "into"),
+        ({"into": "tables//clicks/"}, "a part of it is empty"),
+        ({"txn_app": ""}, "txn_app"),
+        ({"metadata": [("a", "b")]}, "metadata="),
         ({"metadata": {"graveler.x": "1"}}, r"'clicks': metadata 'graveler\.x'"),
-        (
-            {"metadata": {"txn.version": "1"}},
-            r"'clicks': metadata 'txn\.version'.*begin with 'txn\.'",
-        ),
+        ({"metadata": {"txn.version": "1"}}, r"'txn\.version'.*begin with 'txn\.'"),
         ({"metadata": {"spark.compaction": "t/"}}, r"'clicks': metadata 'spark\.compaction'"),
         ({"message": "x" * 100_000}, "message="),
         ({"format": "delta"}, "Delta table"),
@@ -260,7 +229,6 @@ def test_a_wrong_argument_is_refused_before_the_query(repo):
         ({"partition_overwrite": "some"}, "partition_overwrite="),
         ({"options": ["header"]}, "options="),
         ({"schema": "strict"}, "schema="),
-        ({"into": "tables//clicks/"}, "a part of it is empty"),
     ],
 )
 def test_what_fails_at_any_batch_is_refused_before(repo, given, message):
@@ -269,39 +237,39 @@ def test_what_fails_at_any_batch_is_refused_before(repo, given, message):
         Tables(repo, SPARK).batch_writer("main", **terms)
 
 
-@pytest.mark.parametrize("name", ["graveler.run", "txn.app", "txn.query", "spark.compaction"])
-@pytest.mark.parametrize("txn", [None, ("clicks", 1)])
-def test_a_name_of_graveler_is_no_metadata_of_a_transaction(repo, name, txn):
-    with pytest.raises(InvalidInputError, match=f"transaction: metadata '{name}'.*choose another"):
-        Tables(repo, SPARK).transaction("main", message="x", metadata={name: "x"}, txn=txn)
-
-
-def test_an_unknown_option_is_refused_before_the_query(repo):
-    unknown: dict[str, Any] = {"owner": "me"}
+def test_other_refusals_of_a_writer_and_a_transaction(repo):
+    lake: Any = Tables(repo, SPARK)
+    with pytest.raises(RefNotFoundError, match="nowhere"):
+        lake.batch_writer("nowhere", "clicks/", txn_app="clicks")
     with pytest.raises(TypeError, match="owner"):
-        Tables(repo, SPARK).batch_writer("main", "clicks/", txn_app="clicks", **unknown)
-
-
-def test_a_writer_is_sent_without_the_key_value_store(repo):
-    sent = pickle.dumps(Tables(repo, SPARK).batch_writer("main", "clicks/", txn_app="clicks"))
-    assert b"sqlite" not in sent
-    assert repo.stores.location.encode() in sent
+        lake.batch_writer("main", "clicks/", txn_app="clicks", owner="me")
+    for name, txn in (("graveler.run", None), ("txn.query", ("clicks", 1))):
+        with pytest.raises(InvalidInputError, match=f"metadata '{name}'.*choose another"):
+            lake.transaction("main", message="x", metadata={name: "x"}, txn=txn)
+    assert query_id(batch("q1").sparkSession, "") == "q1"
+    with pytest.raises(InvalidInputError, match=r"give the writer to writeStream\.foreachBatch"):
+        land(repo, 0, None)
 
 
 def test_a_driver_killed_at_any_point_lands_each_batch_once(repo, tmp_path):
     (tmp_path / "checkpoint").write_text("")
-    seen = {}
-    for point in (
+    points = (
         "files written and staged",
         "committed on its own branch",
         "before the compare-and-set",
         "after the compare-and-set",
         "before the checkpoint",
         "never",
-    ):
-        done = subprocess.run([sys.executable, "-c", DRIVER, tmp_path, point], check=False)
-        assert done.returncode == (0 if point == "never" else -signal.SIGKILL), point
-        seen[point] = len(landed(repo))
-        assert seen[point] == files(repo) == files(repo, "counts")
-    assert [*seen.values()] == [0, 0, 0, 1, 2, 3]
+    )
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    drivers: Any = subprocess.Popen([sys.executable, "-c", DRIVER, tmp_path], **pipes)
+    seen = []
+    with drivers:
+        for point in points:
+            print(point, file=drivers.stdin, flush=True)
+            assert int(drivers.stdout.readline()) == (0 if point == "never" else -signal.SIGKILL)
+            seen.append(len(landed(repo)))
+            assert seen[-1] == files(repo) == files(repo, "counts")
+        drivers.stdin.close()
+    assert seen == [0, 0, 0, 1, 2, 3]
     assert landed(repo) == [f"clicks: batch {number}" for number in range(3)]

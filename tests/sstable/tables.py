@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from graveler.sstable import writer
 from graveler.sstable.block import encode_block
 from graveler.sstable.format import Footer, Handle, encode_footer, varints, xxh3
-from graveler.sstable.reader import BlockFile, TableReader
 from graveler.sstable.writer import TableWriter
 
 COMPRESSIONS = ("none", "snappy", "lz4", "zstd")
@@ -156,7 +155,7 @@ def forged(
     out = bytearray()
     found = []
     for stored, compression in data_blocks:
-        found.append(varints(len(out), len(stored)))
+        found.append(varints(len(out)) + varints(len(stored)))
         out += sealed(stored, compression)
 
     def place(block: bytes) -> Handle:
@@ -174,18 +173,6 @@ def forged(
     } | (properties or {})
     named.pop(without, None)
     properties_handle = place(encode_block(sorted(named.items()), 16))
-    entries = {b"rocksdb.properties": varints(*properties_handle)}
+    entries = {b"rocksdb.properties": b"".join(map(varints, properties_handle))}
     metaindex_handle = place(encode_block(sorted((entries | (metaindex or {})).items()), 1))
     return bytes(out) + encode_footer(Footer(4, 5, metaindex_handle, index_handle, 0, len(out)))
-
-
-def handles_of(data: bytes) -> list[Handle]:
-    """Return the handles of all blocks of a one-level table: data, index, properties, metaindex."""
-    blocks = BlockFile(data)
-    reader = TableReader(data)
-    return [
-        *reader._index.handles,
-        blocks.index,
-        blocks.properties_handle,
-        blocks.footer.metaindex,
-    ]

@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graveler.errors import CorruptionError
 from graveler.sstable import columns, reader
@@ -13,6 +14,7 @@ from graveler.sstable.block import encode_block
 from graveler.sstable.reader import TableReader
 from tests.sstable.damage import mutations
 from tests.sstable.tables import (
+    COMPRESSIONS,
     PUT,
     TABLES,
     Records,
@@ -59,14 +61,14 @@ def decoded_together(data: bytes) -> int:
     return sum(len(found.keys) for _, found in table._together(0))
 
 
-@settings(max_examples=150, deadline=None)
-@given(content=TABLES)
-def test_any_records_come_back(content):
+@settings(max_examples=80)
+@given(content=TABLES, compression=st.sampled_from(COMPRESSIONS))
+def test_any_records_come_back_in_key_order(content, compression):
     records = sorted(content.items())
-    assert agreed(written(records)) == records
+    assert agreed(written(records, compression=compression)) == records
 
 
-@pytest.mark.parametrize("restart", [1, 3, 16, 64, 65, 1000])
+@pytest.mark.parametrize("restart", [1, 16, 64, 65])
 @pytest.mark.parametrize("block_bytes", [256, 4096])
 def test_tables_with_runs_of_any_length_are_read(tmp_path, restart, block_bytes):
     records = some_records(2_500)
@@ -76,13 +78,7 @@ def test_tables_with_runs_of_any_length_are_read(tmp_path, restart, block_bytes)
     assert decoded_together(data) == (2_500 if usual else 0)
 
 
-@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
-def test_tables_of_every_version_are_read(tmp_path, version):
-    records = some_records(300)
-    assert agreed(rocksdb_written(tmp_path / "t", records, version=version)) == records
-
-
-@pytest.mark.parametrize("length", [20, 119, 120, 127, 128, 129, 1000, 1024, 4096])
+@pytest.mark.parametrize("length", [20, 119, 120, 127, 128, 4096])
 def test_long_keys_and_values_are_decoded_together(length):
     stem = b"k" * (length - 4)
     records = [(stem + b"%04d" % i, b"v" * (length + i)) for i in range(1_500)]
@@ -98,12 +94,7 @@ def test_a_block_with_an_uncommon_value_goes_the_slow_way(monkeypatch):
     data = written(records)
     assert agreed(data) == records
     assert 0 < decoded_together(data) < 2_000
-
-
-def test_a_block_too_large_for_the_others_is_read_alone(monkeypatch):
-    monkeypatch.setattr(reader, "_TOGETHER", 1_000)
-    records = some_records(500)
-    data = written(records)
+    monkeypatch.setattr(reader, "_TOGETHER", 1_000)  # less than a block
     assert agreed(data) == records
     assert decoded_together(data) == 0
 
@@ -120,18 +111,25 @@ def test_keys_that_do_not_ascend_are_refused_wherever_they_are(monkeypatch, rows
         assert "data block" in agreed(forged(blocks, separators, count=60))
 
 
-def test_keys_outside_the_index_entry_of_their_block_are_refused():
-    one, late = records_block([(b"a", b"1")]), records_block([(b"c", b"")])
-    early = records_block([(b"a", b""), (b"c", b"")])
-    for data in (
-        forged([(late, 0)], [b"b"]),
-        forged([(one, 0), (late, 0)], [b"c", b"d"], count=2),
-        forged([(one, 0), (one, 0)], [b"a", b"b"], count=2),
-        forged([(one, 0), (early, 0)], [b"b", b"d"], count=3),
-        forged([(one, 0), (records_block([]), 0), (late, 0)], [b"a", b"b", b"d"], count=2),
-        forged([(records_block([]), 0)], [b"b"], count=0),
-    ):
-        agreed(data)
+ONE, LATE = records_block([(b"a", b"1")]), records_block([(b"c", b"")])
+EARLY, EMPTY = records_block([(b"a", b""), (b"c", b"")]), records_block([])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "separators", "count", "reason"),
+    [
+        ([LATE], [b"b"], 1, "past its index entry"),
+        ([ONE, LATE], [b"c", b"d"], 2, None),
+        ([ONE, ONE], [b"a", b"b"], 2, "keys ascend"),
+        ([ONE, EARLY], [b"b", b"d"], 3, "keys ascend"),
+        ([ONE, EMPTY, LATE], [b"a", b"b", b"d"], 2, None),
+        ([EMPTY], [b"b"], 0, None),
+    ],
+    ids=range(6),
+)
+def test_keys_outside_their_index_entry_are_refused(blocks, separators, count, reason):
+    found = agreed(forged([(each, 0) for each in blocks], separators, count=count))
+    assert reason is None or reason in found
 
 
 def test_entries_that_are_no_puts_go_the_slow_way():
@@ -152,7 +150,7 @@ def test_damage_with_right_checksums_is_seen_alike(tmp_path, kind):
         written(some_records(300, value_bytes=300), compression=kind),
         rocksdb_written(tmp_path / "t", some_records(200), restart=4, block_bytes=512),
     ):
-        for damaged in mutations(data, random, 400):
+        for damaged in mutations(data, random, 100):
             try:
                 TableReader(damaged)
             except CorruptionError:

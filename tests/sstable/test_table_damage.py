@@ -27,37 +27,28 @@ def table(request) -> tuple[bytes, Records]:
     return written(records, compression=request.param, properties={"type": "range"}), records
 
 
-@pytest.mark.parametrize("mask", MASKS)
-def test_any_byte_changed_is_noticed_or_does_not_matter(table, mask):
+def test_any_byte_changed_is_noticed_or_does_not_matter(table):
     data, records = table
     unnoticed = []
     for position in range(len(data)):
         damaged = bytearray(data)
-        damaged[position] ^= mask
+        damaged[position] ^= MASKS[position % len(MASKS)]
         if not noticed(bytes(damaged), records):
             unnoticed.append(position)
     # only the footer has no checksum: its padding, and versions with the same meaning
     assert all(position >= len(data) - 53 for position in unnoticed)
 
 
-def test_a_table_cut_at_any_length_is_noticed(table):
+def test_a_table_that_lost_or_gained_bytes_is_noticed(table):
     data, records = table
-    assert all(noticed(data[:length], records) for length in range(len(data)))
-
-
-def test_a_table_that_lost_its_start_or_a_middle_is_noticed(table):
-    data, records = table
-    assert all(noticed(data[length:], records) for length in range(1, len(data)))
     middle = len(data) // 2
-    for length in range(1, 200, 7):
+    for length in range(1, len(data), 3):
+        assert noticed(data[:-length], records)
+        assert noticed(data[length:], records)
         assert noticed(data[:middle] + data[middle + length :], records)
-
-
-def test_bytes_behind_the_table_are_noticed(table):
-    data, records = table
-    assert noticed(data + b"\0", records)
-    assert noticed(data + data, records)
-    assert noticed(data + data[-53:], records)
+    assert noticed(b"", records)
+    for more in (b"\0", data, data[-53:]):
+        assert noticed(data + more, records)
 
 
 def test_two_blocks_in_each_others_place_are_noticed():

@@ -13,7 +13,7 @@ from tests.sstable.tables import rocksdb_written, some_records, written
 
 pytestmark = pytest.mark.usefixtures("_in_bounded_time")
 
-ROUNDS = 1500
+ROUNDS = 300
 
 
 def check(data: bytes) -> bool:
@@ -53,7 +53,7 @@ def test_random_damage_to_a_two_level_index_is_always_corruption(tmp_path, versi
         index_restart=index_restart,
     )
     random = Random(version * 100 + index_restart)
-    outcomes = [check(each) for each in mutations(data, random, ROUNDS // 3)]
+    outcomes = [check(each) for each in mutations(data, random, ROUNDS // 2)]
     assert True in outcomes
     assert False in outcomes
 

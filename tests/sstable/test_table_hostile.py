@@ -18,6 +18,9 @@ pytestmark = pytest.mark.usefixtures("_in_bounded_time")
 
 ONE = records_block([(b"a", b"1")])
 ENDLESS = b"\xff" * 12
+KIND = b"rocksdb.block.based.table.index.type"
+TWO_LEVELS = {KIND: b"\x02\0\0\0"}
+DELTA = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
 HUGE = varints(2**63)
 
 
@@ -29,15 +32,9 @@ def block(entries: bytes, *restarts: int) -> bytes:
     return entries + struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts))
 
 
-def read_all(data: bytes) -> None:
-    table = TableReader(data, name="forged")
-    for _ in table.items():
-        pass
-
-
 def refusal(data: bytes) -> str:
     with pytest.raises(CorruptionError, match=r"^forged: ") as caught:
-        read_all(data)
+        list(TableReader(data, name="forged").items())
     return str(caught.value)
 
 
@@ -48,7 +45,7 @@ def test_a_forged_table_without_a_fault_is_read():
     assert list(table.items()) == [(b"a", b"1"), (b"b", b"2")]
 
 
-@pytest.mark.parametrize("kind", [0, 2, 7, 15, 20, 255])
+@pytest.mark.parametrize("kind", [0, 2, 255])
 def test_only_puts_are_records(kind):
     other = bytes((kind,)) + bytes(7)
     first = encode_block([(b"a" + other, b"")], 16)
@@ -56,12 +53,6 @@ def test_only_puts_are_records(kind):
     # the same if the trailer is shared with the key before
     second = block(entry(0, b"a" + PUT) + entry(2, other), 0)
     assert f"of type {kind}" in refusal(forged([(second, 0)], [b"b"], count=2))
-
-
-def test_a_key_that_shares_bytes_with_the_trailer_before_is_read():
-    pairs = [(b"a", b"1"), (b"a\x01", b"2"), (b"a\x01\x00", b"3"), (b"a\x01\x00\x01", b"4")]
-    table = TableReader(forged([(records_block(pairs), 0)], [b"b"], count=4))
-    assert list(table.items()) == pairs
 
 
 def test_a_sequence_number_is_no_part_of_the_key():
@@ -81,42 +72,27 @@ def test_keys_that_do_not_ascend_in_a_block_are_refused(keys):
     assert "keys ascend" in refusal(forged([(records_block(pairs, 1), 0)], [b"z"], count=2))
 
 
-def test_keys_outside_the_index_entry_of_their_block_are_refused():
-    late = records_block([(b"c", b"")])
-    assert "past its index entry" in refusal(forged([(late, 0)], [b"b"]))
-    assert "keys ascend" in refusal(forged([(ONE, 0), (ONE, 0)], [b"a", b"b"], count=2))
-    early = records_block([(b"", b""), (b"b", b"")])
-    assert "keys ascend" in refusal(forged([(ONE, 0), (early, 0)], [b"a", b"b"], count=3))
-
-
 @pytest.mark.parametrize(
     "damaged",
     [
         b"",
         b"\0\0\0",
-        bytes(4),
         block(entry(0, b"a" + PUT)),
         block(entry(0, b"a" + PUT), 1),
         block(entry(0, b"a" + PUT), 0, 0),
-        block(entry(0, b"a" + PUT), 0, 12),
         block(entry(0, b"a" + PUT), 0, 5),
         block(entry(0, b"a" + PUT) + entry(0, b"b" + PUT), 0, 11),
         block(entry(0, b"a" + PUT), 0, 2**32 - 1),
         entry(0, b"a" + PUT) + struct.pack("<II", 0, 2**31 + 1),
-        entry(0, b"a" + PUT) + struct.pack("<II", 0, 2**32 - 1),
         block(entry(0, PUT[1:]), 0),
         block(entry(0, b""), 0),
         block(entry(1, b"a" + PUT), 0),
-        block(entry(0, b"a" + PUT) + entry(10, b"b" + PUT), 0),
         block(entry(0, b"a" + PUT) + entry(1, b"b" + PUT), 0, 12),
         block(ENDLESS, 0),
-        block(b"\0" + ENDLESS, 0),
         block(b"\0\x09" + ENDLESS, 0),
         block(HUGE + b"\0\0", 0),
         block(b"\0" + HUGE + b"\0a" + PUT, 0),
-        block(b"\0\x09" + HUGE + b"a" + PUT, 0),
         block(b"\0\x09\x7fa" + PUT, 0),
-        block(b"\0\x09\xff\x7fa" + PUT, 0),
         block(b"\0\x09", 0),
         block(b"\0\x7f\0" + b"a" + PUT, 0),
         block(entry(0, b"k" * 5000 + PUT), 0),
@@ -139,7 +115,6 @@ def test_records_before_the_first_restart_are_not_left_out():
         block(ENDLESS, 0),
         encode_block([(b"zz", b"")], 1),
         encode_block([(b"zz", ENDLESS)], 1),
-        encode_block([(b"zz", HUGE + b"\x01")], 1),
         encode_block([(b"zz", b"\0" + HUGE)], 1),
         encode_block([(b"zz", varints(0) + varints(1000))], 1),
         encode_block([(b"b", b"\0" + varints(len(ONE))), (b"a", b"\x50\x01")], 1),
@@ -155,39 +130,28 @@ def entries_at(*places: tuple[bytes, int]) -> bytes:
     return encode_block([(key, varints(offset) + b"\x15") for key, offset in places], 1)
 
 
-def test_an_index_whose_separators_do_not_ascend_is_refused():
-    for index in (entries_at((b"b", 0), (b"a", 26)), entries_at((b"a", 0), (b"a", 26))):
-        data = forged([(ONE, 0), (ONE, 0)], [], index=index, count=2)
-        assert "separator b'a' after" in refusal(data)
-
-
-def test_an_index_whose_blocks_overlap_is_refused():
-    for index in (entries_at((b"a", 0), (b"b", 25)), entries_at((b"a", 26), (b"b", 0))):
-        data = forged([(ONE, 0), (ONE, 0)], [], index=index, count=2)
-        assert "overlap" in refusal(data)
-    two_levels = {b"rocksdb.block.based.table.index.type": b"\x02\0\0\0"}
-    data = forged([(ONE, 0)], [], index=entries_at((b"a", 0), (b"b", 0)), properties=two_levels)
-    assert "overlap" in refusal(data)
-
-
-def test_an_index_entry_that_runs_past_its_end_is_refused():
-    plain = block(b"\0\x01\x09a" + b"\0\x15", 0)
-    assert "past its restart" in refusal(forged([(ONE, 0)], [], index=plain))
-    delta = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
-    short = block(b"\0\x01a\0", 0)
-    assert "past its restart" in refusal(forged([(ONE, 0)], [], index=short, properties=delta))
-
-
-def test_a_block_of_negative_size_is_refused():
-    delta = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
-    index = block(b"\0\x01a\0\x15" + b"\x01\x01b" + varints(2 * 40 - 1), 0)
-    data = forged([(ONE, 0)], [], index=index, properties=delta, count=2)
-    assert "-19 bytes at 26: " in refusal(data)
-
-
-def test_an_index_of_internal_keys_without_trailers_is_refused():
-    internal = {b"rocksdb.index.key.is.user.key": b"\0"}
-    assert "no trailer" in refusal(forged([(ONE, 0)], [b"a"], properties=internal))
+@pytest.mark.parametrize(
+    ("index", "properties", "reason"),
+    [
+        (entries_at((b"b", 0), (b"a", 26)), {}, "separator b'a' after"),
+        (entries_at((b"a", 0), (b"a", 26)), {}, "separator b'a' after"),
+        (entries_at((b"a", 0), (b"b", 25)), {}, "overlap"),
+        (entries_at((b"a", 26), (b"b", 0)), {}, "overlap"),
+        (entries_at((b"a", 0), (b"b", 0)), TWO_LEVELS, "overlap"),
+        (block(b"\0\x01\x09a" + b"\0\x15", 0), {}, "past its restart"),
+        (block(b"\0\x01a\0", 0), DELTA, "past its restart"),
+        (
+            block(b"\0\x01a\0\x15" + b"\x01\x01b" + varints(2 * 40 - 1), 0),
+            DELTA,
+            "-19 bytes at 26: ",
+        ),
+        (entries_at((b"a", 0)), {b"rocksdb.index.key.is.user.key": b"\0"}, "no trailer"),
+    ],
+    ids=range(9),
+)
+def test_an_index_out_of_order_is_refused(index, properties, reason):
+    data = forged([(ONE, 0), (ONE, 0)], [], index=index, properties=properties, count=2)
+    assert reason in refusal(data)
 
 
 @pytest.mark.parametrize(
@@ -195,56 +159,43 @@ def test_an_index_of_internal_keys_without_trailers_is_refused():
     [varints(0) + varints(2 * 10**6 + 1), b"\0" + ENDLESS, b"\x01" * 30, b"\x01\x01b\x01" * 3],
 )
 def test_a_delta_encoded_index_that_leads_nowhere_is_refused(tail):
-    delta = {b"rocksdb.index.value.is.delta.encoded": b"\x01"}
     first = b"\0\x01a" + b"\0" + varints(len(ONE))
     index = block(first + b"\x01\x01b" + tail, 0)
-    assert "fsck" in refusal(forged([(ONE, 0)], [b"a"], index=index, properties=delta))
+    assert "fsck" in refusal(forged([(ONE, 0)], [b"a"], index=index, properties=DELTA))
 
 
 def test_an_index_that_leads_to_itself_is_refused():
-    two_levels = {b"rocksdb.block.based.table.index.type": b"\x02\0\0\0"}
     own = encode_block([(b"a", varints(len(ONE) + 5) + varints(14))], 1)
     assert len(own) == 14
-    data = forged([(ONE, 0)], [b"a"], index=own, properties=two_levels)
+    data = forged([(ONE, 0)], [b"a"], index=own, properties=TWO_LEVELS)
     assert "fsck" in refusal(data)
 
 
-@pytest.mark.parametrize("kind", [1, 3, 255])
-def test_other_kinds_of_index_are_refused(kind):
-    other = {b"rocksdb.block.based.table.index.type": kind.to_bytes(4, "little")}
-    assert f"index type {kind}" in refusal(forged([(ONE, 0)], [b"a"], properties=other))
-
-
-@pytest.mark.parametrize("name", [b"rocksdb.compression_dict", b"rocksdb.range_del"])
-def test_blocks_that_change_what_records_mean_are_refused(name):
-    data = forged([(ONE, 0)], [b"a"], metaindex={name: b"\0\x01"})
-    assert name.decode() in refusal(data)
-
-
 @pytest.mark.parametrize(
-    ("properties", "reason"),
+    ("parts", "reason"),
     [
-        ({b"rocksdb.comparator": b"reverse"}, "reverse"),
-        ({b"rocksdb.num.entries": b""}, "number"),
-        ({b"rocksdb.num.entries": b"\x01\x01"}, "rocksdb.num.entries"),
-        ({b"rocksdb.num.entries": b"\x02"}, "1 records, but its properties say 2"),
-        ({b"rocksdb.num.entries": HUGE}, "1 records, but"),
-        ({b"rocksdb.index.key.is.user.key": ENDLESS}, "number"),
+        ({"properties": {KIND: b"\x01\0\0\0"}}, "index type 1"),
+        ({"properties": {KIND: b"\xff\0\0\0"}}, "index type 255"),
+        ({"metaindex": {b"rocksdb.compression_dict": b"\0\x01"}}, "rocksdb.compression_dict"),
+        ({"metaindex": {b"rocksdb.range_del": b"\0\x01"}}, "rocksdb.range_del"),
+        ({"properties": {b"rocksdb.comparator": b"reverse"}}, "reverse"),
+        ({"properties": {b"rocksdb.num.entries": b""}}, "number"),
+        ({"properties": {b"rocksdb.num.entries": b"\x01\x01"}}, "rocksdb.num.entries"),
+        ({"properties": {b"rocksdb.num.entries": b"\x02"}}, "1 records, but its properties say 2"),
+        ({"properties": {b"rocksdb.num.entries": HUGE}}, "1 records, but"),
+        ({"properties": {b"rocksdb.index.key.is.user.key": ENDLESS}}, "number"),
+        ({"without": b"rocksdb.num.entries"}, "missing"),
     ],
+    ids=range(11),
 )
-def test_properties_that_are_wrong_are_refused(properties, reason):
-    assert reason in refusal(forged([(ONE, 0)], [b"a"], properties=properties))
-
-
-def test_a_table_that_does_not_count_its_records_is_refused():
-    with pytest.raises(CorruptionError, match="missing"):
-        TableReader(forged([(ONE, 0)], [b"a"], without=b"rocksdb.num.entries"))
+def test_what_changes_the_meaning_of_records_is_refused(parts, reason):
+    assert reason in refusal(forged([(ONE, 0)], [b"a"], **parts))
 
 
 def test_a_property_of_ours_that_is_no_text_is_refused():
     table = TableReader(forged([(ONE, 0)], [b"a"], properties={b"graveler.type": b"\xff"}))
     with pytest.raises(CorruptionError, match="UTF-8"):
-        table.user_properties  # noqa: B018 - the property is read
+        _ = table.user_properties
 
 
 @pytest.mark.parametrize(
@@ -254,7 +205,6 @@ def test_a_property_of_ours_that_is_no_text_is_refused():
         (1, b"\x05", "snappy"),
         (1, ENDLESS, "no number"),
         (1, varints(BLOCK_BYTES + 1) + b"x", "up to"),
-        (1, varints(BLOCK_BYTES) + b"x", "snappy"),
         (4, varints(2**40), "up to"),
         (4, varints(100) + b"\xff", "type 4"),
         (4, varints(100) + bytes(cramjam.lz4.compress_block(ONE, store_size=False)), "holds"),
@@ -262,9 +212,7 @@ def test_a_property_of_ours_that_is_no_text_is_refused():
         (7, varints(100) + b"\x28\xb5\x2f\xfd", "type 7"),
         (7, varints(100) + bytes(cramjam.zstd.compress(ONE)), "holds"),
         (7, varints(5) + bytes(cramjam.zstd.compress(ONE)), "type 7"),
-        (2, ONE, "type 2 is not supported"),
         (99, ONE, "type 99 is not supported"),
-        (255, ONE, "type 255 is not supported"),
     ],
 )
 def test_blocks_that_do_not_decompress_are_refused(kind, stored, reason):
@@ -286,9 +234,6 @@ def test_a_bomb_is_cut_off_at_the_size_it_declares():
     data = forged([(varints(BLOCK_BYTES) + frames, 7)], [b"a"])
     assert len(data) < 100_000
     assert peak(lambda: refusal(data)) < 2.1 * BLOCK_BYTES
-
-
-def test_many_blocks_that_declare_much_take_the_memory_of_one():
     small = varints(BLOCK_BYTES) + bytes(cramjam.zstd.compress(ONE))
     data = forged([(small, 7)] * 100, [b"%03d" % i for i in range(100)])
     assert peak(lambda: refusal(data)) < 2.1 * BLOCK_BYTES
@@ -305,7 +250,7 @@ def test_a_block_of_very_many_records_is_not_held_at_once():
 
 def test_an_index_that_expands_to_very_much_is_refused():
     stem = entry(0, b"k" * 4000, b"\0\x01")
-    more = b"".join(entry(4000, b"%06d" % i, varints(i * 6) + b"\x01") for i in range(50_000))
+    more = b"".join(entry(4000, b"%06d" % i, varints(i * 6) + b"\x01") for i in range(20_000))
     index = block(stem + more, 0)
     data = forged([(ONE, 0)], [b"a"], index=index)
     assert len(data) < 1_000_000
@@ -323,8 +268,7 @@ def test_the_parts_of_an_index_together_are_limited():
     parts = [part(b"a"), part(b"b")]
     second = len(parts[0][0]) + 5
     root = [(b"a", b"\0" + varints(second - 5)), (b"b", varints(second) + varints(second - 5))]
-    two_levels = {b"rocksdb.block.based.table.index.type": b"\x02\0\0\0"}
-    data = forged(parts, [], index=encode_block(root, 1), properties=two_levels)
+    data = forged(parts, [], index=encode_block(root, 1), properties=TWO_LEVELS)
     assert "keys take more than" in refusal(data)
 
 

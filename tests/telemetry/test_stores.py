@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import sys
 
 import pytest
@@ -16,29 +17,48 @@ from graveler.kv.store import ABSENT
 from graveler.objects.metered import MeteredObjects
 from graveler.objects.registry import open_store
 from graveler.reads import versions
-from tests.kv.suite import KVStoreSuite
-from tests.objects.suite import ObjectStoreSuite
-
-
-class TestMeteredKV(KVStoreSuite):
-    @pytest.fixture
-    def store(self, tmp_path, collected):
-        with open_kv(f"sqlite://{tmp_path}/kv.sqlite3") as store:
-            assert isinstance(store, MeteredKVStore)
-            yield store
-
-
-class TestMeteredObjects(ObjectStoreSuite):
-    @pytest.fixture
-    def store(self, tmp_path, collected):
-        store = open_store(str(tmp_path / "objects"))
-        assert isinstance(store, MeteredObjects)
-        yield store
-        store.close()
 
 
 def of(driver, operation, **others):
     return frozenset({"db.system.name": driver, "db.operation.name": operation, **others}.items())
+
+
+def test_a_measured_key_value_store_answers_as_its_driver(collected):
+    """The wrappers' own test shows that every call is forwarded."""
+    with open_kv("mem://") as store:
+        assert isinstance(store, MeteredKVStore)
+        store.set_many("p", [(key, key * 2) for key in (b"a", b"b", b"ba")])
+        assert [key for key, _ in store.scan("p", b"b")] == [b"b", b"ba"]
+        assert list(store.scan_below("p", b"ba")) == [(b"ba", b"baba")]
+        assert [value for _, value in store.scan_all("p")] == [b"aa", b"bb", b"baba"]
+        assert [found and found.value for found in store.get_many([("p", b"a"), ("p", b"x")])] == [
+            b"aa",
+            None,
+        ]
+        assert list(store.partitions("")) == ["p"]
+        with store.turn("main", 1.0) as held:
+            assert held
+    direction = ("graveler.io.direction", "read")
+    read = {
+        dict(key)["db.operation.name"]: n
+        for key, n in collected.sums(telemetry.KV_BYTES).items()
+        if direction in key
+    }
+    assert read == {"scan": 6 + 4 + 8, "get_many": 2, "partitions": 1}
+
+
+def test_a_measured_object_store_answers_as_its_driver(collected, tmp_path):
+    store = pickle.loads(pickle.dumps(open_store(str(tmp_path))))
+    assert isinstance(store, MeteredObjects)
+    assert store.put_all_if_absent([("a/1", b"123"), ("a/1", b"4")]) == [True, False]
+    store.put("b", b"0123456789")
+    assert [info.key for info in store.list()] == ["a/1", "b"]
+    assert [getattr(found, "key", found) for found in store.level()] == ["a/", "b"]
+    with store.open("b") as stream:
+        assert (stream.readable(), stream.seekable(), stream.read(2)) == (True, True, b"01")
+        assert (stream.seek(8), stream.tell(), stream.read(), stream.read()) == (8, 8, b"89", b"")
+    with pytest.raises(ObjectNotFoundError):
+        store.open("none")
 
 
 def test_calls_and_bytes_of_the_key_value_store_are_counted(collected):

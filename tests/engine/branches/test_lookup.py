@@ -37,11 +37,10 @@ class Counting(MemoryStore):
 
 
 LAYOUTS = {
-    "flat": [f"in/{number:06}" for number in range(100_000)],
-    "folders of 1,000": [f"in/{number // 1000}/{number:06}" for number in range(100_000)],
+    "flat": [f"in/{number:06}" for number in range(20_000)],
     "folders of 12": [f"in/{number // 12:06}/{number:06}" for number in range(100_000)],
     "two folders far apart": [
-        f"in/{side}/{number:06}" for side in "az" for number in range(50_000)
+        f"in/{side}/{number:06}" for side in "az" for number in range(10_000)
     ],
 }
 
@@ -51,12 +50,12 @@ def test_100_000_links_that_fill_their_prefix_take_110_requests(layout):
     keys = LAYOUTS[layout]
     store = Counting(keys)
     assert set(look_up(store, keys)) == set(keys)
-    assert store.pages + store.heads <= 110
+    assert store.pages + store.heads <= len(keys) // PAGE + 10
 
 
 def test_few_among_many_are_asked_for_one_by_one():
-    store = Counting(f"in/{number:06}" for number in range(60_000))
-    wanted = [f"in/{number:06}" for number in range(0, 60_000, 600)]
+    store = Counting(f"in/{number:06}" for number in range(12_000))
+    wanted = [f"in/{number:06}" for number in range(0, 12_000, 120)]
     assert set(look_up(store, wanted)) == set(wanted)
     assert store.rounds <= 2 * -(-len(wanted) // AT_A_TIME) + 1
 
@@ -69,12 +68,12 @@ def test_two_dense_folders_with_objects_between_are_listed_each():
     assert store.rounds <= 16
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_what_is_there_is_found_and_nothing_else(seed):
-    draw = random.Random(seed)
-    names = [f"{draw.choice('abc')}/{draw.randrange(40)}/{number}é" for number in range(3_000)]
+@pytest.mark.parametrize("count", [0, 1, 5, 31, 32, 33, 500, 1_000])
+def test_what_is_there_is_found_and_nothing_else(count):
+    draw = random.Random(count)
+    names = [f"{draw.choice('abc')}/{draw.randrange(40)}/{number}é" for number in range(1_000)]
     there = [name for name in names if draw.random() < 0.7]
-    wanted = draw.sample(names, draw.choice([0, 1, 5, 31, 32, 33, 500, 3_000]))
+    wanted = draw.sample(names, count)
     store = Counting(there)
     found = look_up(store, wanted)
     assert set(found) == set(wanted) & set(there)

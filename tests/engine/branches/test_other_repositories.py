@@ -60,24 +60,17 @@ def lake():
         yield lake
 
 
-def faces(repo):
-    return {
-        "repository": repo,
-        "tags": repo.tags,
-        "gates": repo.gates,
-        "branch": repo.branch("main"),
-        "runs": repo.runs,
-        "run": repo.runs.open("hour"),
-        "ingestion": repo.ingestion(),
-        "tables": Tables(repo, object()),  # type: ignore[arg-type]  # Spark is never reached
-    }
-
-
-def called(lake, call: str, **given: Any) -> None:
+def called(repo, call: str, **given: Any) -> None:
     face, _, name = call.partition(".")
-    method = getattr(faces(lake.repository("here"))[face], name)
-    parameters = inspect.signature(method).parameters.values()
-    for needed in parameters:
+    faces = {
+        "repository": lambda: repo,
+        "branch": lambda: repo.branch("main"),
+        "run": lambda: repo.runs.open("hour"),
+        "ingestion": repo.ingestion,
+        "tables": lambda: Tables(repo, object()),  # type: ignore[arg-type]  # no Spark is reached
+    }
+    method = getattr(faces[face]() if face in faces else getattr(repo, face), name)
+    for needed in inspect.signature(method).parameters.values():
         if needed.default is needed.empty and needed.kind in (
             needed.POSITIONAL_OR_KEYWORD,
             needed.KEYWORD_ONLY,
@@ -95,7 +88,7 @@ def called(lake, call: str, **given: Any) -> None:
 def test_a_branch_of_another_repository_is_refused(lake, call, argument):
     other = lake.repository("there").branch("dev")
     with pytest.raises(InvalidInputError, match=r"of repository '?there"):
-        called(lake, call, **{argument: other})
+        called(lake.repository("here"), call, **{argument: other})
 
 
 def test_every_call_that_takes_a_ref_is_known():

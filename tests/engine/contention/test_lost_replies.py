@@ -211,11 +211,3 @@ def test_a_landed_merge_is_found_however_far_the_branch_moved(world):
     merged = world.repo(kv=lossy).merge("dev", into="main")
     assert merged.commit.parents[1] == landed.id
     assert not other.ref("main").exists("x")
-
-
-def test_a_requested_empty_commit_is_made_beside_a_reset(world):
-    other = world.repo(scripted=False)
-    other.branch("main").put("x", b"1")
-    sealed = Unanswering(world.kv, "main", "set_if", after=lambda: other.branch("main").reset())
-    made = world.repo(kv=sealed).branch("main").commit("empty", allow_empty=True)
-    assert (made.message, tree(other.ref(made.id))) == ("empty", {})

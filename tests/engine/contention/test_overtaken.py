@@ -60,22 +60,6 @@ def test_writes_that_landed_before_they_were_acknowledged(repo, monkeypatch):
     assert list(main.uncommitted()) == []
 
 
-def test_writes_that_were_discarded_are_in_no_commit(repo):
-    main = repo.branch("main")
-    main.put("a", b"1")
-    in_thread(main.reset)
-    in_thread(lambda: [main.put("b", b"1"), main.commit("theirs")])
-    with pytest.raises(NoChangesError):
-        main.commit("mine")
-
-
-def test_who_wrote_nothing_gets_no_commit_of_others(repo):
-    main = repo.branch("main")
-    in_thread(lambda: [main.put("a", b"1"), main.commit("theirs")])
-    with pytest.raises(NoChangesError, match="nothing is staged"):
-        main.commit("mine")
-
-
 def test_a_commit_of_paths_answers_with_anothers_commit(repo):
     main = repo.branch("main")
     main.put("d/k", b"1")

@@ -11,7 +11,7 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.model import Commit, Entry
+from graveler.model import Commit
 from tests.harness.worlds import interleave, tree
 
 BASE = {"base": "0", "bad": "1"}
@@ -67,10 +67,6 @@ def undo(repo):
     return repo.undo("main")
 
 
-def put(repo):
-    return repo.branch("main").put("w", b"new")
-
-
 def commit(repo):
     return repo.branch("main").commit("theirs")
 
@@ -81,20 +77,6 @@ def merge(repo):
 
 def soft_reset(repo):
     return repo.branch("main").reset()
-
-
-@pytest.mark.parametrize("mover", [revert, pick])
-def test_a_write_beside_a_revert_or_pick_stays_staged(mover):
-    def check(world, made, entry):
-        assert isinstance(made, Commit)
-        assert isinstance(entry, Entry)
-        assert made == main_of(world).head
-        staged = {change.path for change in main_of(world).uncommitted()}
-        assert staged == {"staged", "w"}
-        assert_chained(world)
-
-    interleave(start, mover, put, check)
-    interleave(start, put, mover, lambda world, entry, made: check(world, made, entry))
 
 
 @pytest.mark.parametrize("mover", [revert, pick])
@@ -110,17 +92,6 @@ def test_a_commit_beside_a_revert_or_pick_lands_too(mover):
 
     interleave(start, mover, commit, check)
     interleave(start, commit, mover, lambda world, theirs, made: check(world, made, theirs))
-
-
-def test_a_merge_beside_a_revert_lands_too():
-    def check(world, made, merged):
-        assert committed(world) == {"base": "0", "dev": "d"}
-        ids = [commit.id for commit in world.repo(scripted=False).log("main")]
-        assert {made.id, merged.id} <= set(ids)
-        assert_chained(world)
-
-    interleave(start, revert, merge, check)
-    interleave(start, merge, revert, lambda world, merged, made: check(world, made, merged))
 
 
 def test_of_two_that_revert_the_same_one_has_nothing_to_do():
@@ -173,82 +144,6 @@ def test_a_branch_that_is_deleted_meanwhile_is_gone(mover):
     interleave(start, delete, on_dev, lambda world, outcome, made: check(world, made, outcome))
 
 
-def test_a_write_beside_a_hard_reset_is_dropped_or_on_the_head():
-    """A write acknowledged after the reset remains; an earlier one may be dropped."""
-
-    def check_put(world, entry, outcome):
-        assert isinstance(entry, Entry)
-        assert outcome is None
-        assert committed(world) == {"base": "0"}
-        assert set(tree(main_of(world))) == {"base", "w"}
-
-    def check_reset(world, outcome, entry):
-        assert outcome is None
-        assert isinstance(entry, Entry)
-        assert committed(world) == {"base": "0"}
-        assert set(tree(main_of(world))) <= {"base", "w"}
-
-    # the put ends after the reset, unless it had ended before it, with no call left to interleave
-    interleave(start, put, reset, check_put)
-    interleave(start, reset, put, check_reset)
-
-
-def test_a_commit_beside_a_hard_reset_precedes_it_or_is_empty():
-    def check(world, made, outcome):
-        assert outcome is None
-        assert "staged" not in committed(world)
-        assert list(main_of(world).uncommitted()) == []
-        if isinstance(made, Commit):  # an acknowledged commit was made, and is in the log
-            assert made.id in {line.after for line in log_of(world)}
-            assert committed(world, made.id)["staged"] == "s"
-        else:
-            assert isinstance(made, NoChangesError)
-        assert_chained(world)
-
-    def to_base(repo):
-        repo.branch("main").reset(to="bad~1")
-
-    interleave(start, commit, to_base, check)
-
-    def check_reset(world, outcome, made):
-        assert outcome is None
-        assert committed(world) == {"base": "0"}
-        assert tree(main_of(world)) == {"base": "0"}
-        assert isinstance(made, Commit | NoChangesError)
-        assert_chained(world)
-
-    interleave(start, to_base, commit, check_reset)
-
-
-def test_a_hard_reset_by_steps_counts_from_the_present_head():
-    def check(world, outcome, theirs):
-        assert outcome is None
-        head = main_of(world).head
-        lines = log_of(world)
-        number = [line.action for line in lines].index("reset")
-        # one step back from the position at the move, whatever happened in between
-        moved = lines[number]
-        assert world.repo(scripted=False).commit(f"{moved.before}~1").id == moved.after
-        assert head.id == (theirs.id if number else moved.after)
-        assert_chained(world)
-
-    interleave(start, reset, merge, check)
-
-
-def test_a_merge_beside_a_hard_reset_is_there_or_was_taken_back():
-    def to_base(repo):
-        repo.branch("main").reset(to="bad~1")
-
-    def check(world, merged, outcome):
-        assert isinstance(merged, Commit)
-        assert outcome is None
-        assert main_of(world).head.id == merged.id  # the merge ends after the reset
-        assert committed(world) == {"base": "0", "dev": "d"}
-        assert_chained(world)
-
-    interleave(start, merge, to_base, check)
-
-
 def test_two_resets_at_once_leave_nothing_staged():
     def check(world, outcome, other):
         assert outcome is other is None
@@ -274,16 +169,6 @@ def test_an_undo_never_takes_back_what_its_caller_has_not_seen():
 
     for other in (merge, commit):
         interleave(start, undo, other, check)
-
-
-def test_an_undo_is_not_disturbed_by_writes_and_sealing():
-    def check(world, outcome, entry):
-        assert isinstance(outcome, Commit)
-        assert isinstance(entry, Entry)
-        assert committed(world) == {"base": "0"}
-        assert tree(main_of(world)) == {"base": "0", "staged": "s", "w": "new"}
-
-    interleave(start, undo, put, check)
 
 
 def test_of_two_that_undo_a_deletion_one_does():

@@ -129,7 +129,7 @@ class Folders(RuleBasedStateMachine):
 TestFolders = Folders.TestCase
 TestFolders.settings = settings(
     deadline=None,
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=15,
     suppress_health_check=[HealthCheck.too_slow],
 )

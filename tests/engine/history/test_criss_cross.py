@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from graveler.errors import InvalidInputError, MergeConflictError
+from graveler.errors import MergeConflictError
 from graveler.model import ChangedBy
-from tests.harness.worlds import tree
 
 
 def commit(branch, message="", **files):
@@ -25,39 +24,6 @@ def crossed(repo, salt, left="X", right="Y"):
     repo.merge(two.id, into=x.name, strategy="dest-wins")
     repo.merge(one.id, into=y.name, strategy="dest-wins")
     return x, y, one, two
-
-
-def test_sides_that_kept_their_own_conflict_for_any_ids(repo):
-    for salt in range(20):
-        x, y, *_ = crossed(repo, salt)
-        for source, dest in ((x, y), (y, x)):
-            before = repo.commit(dest.name)
-            with pytest.raises(MergeConflictError) as refused:
-                repo.merge(source.name, into=dest.name)
-            assert [conflict.path for conflict in refused.value.conflicts] == ["p"]
-            assert repo.commit(dest.name) == before
-
-
-def test_a_side_that_came_back_to_the_start_is_in_conflict(repo):
-    x, y, *_ = crossed(repo, 0)
-    commit(x, p="O")
-    with pytest.raises(MergeConflictError):
-        repo.merge(y.name, into=x.name)
-
-
-def test_a_base_that_knew_the_other_one_is_the_base(repo):
-    """One file changes repeatedly on one line, while two lines merge each other."""
-    start = commit(repo.create_branch("start"), p="O", q="O")
-    x, y = (repo.create_branch(name, start.id) for name in "xy")
-    for number in range(5):
-        one, two = commit(x, p=f"X{number}"), commit(y, q=f"Y{number}")
-        repo.merge(two.id, into="x")
-        repo.merge(one.id, into="y")
-    commit(x, p="last")
-    repo.merge("x", into="y")
-    assert tree(y) == {"p": "last", "q": "Y4"}
-    repo.merge("y", into="x")
-    assert tree(x) == tree(y)
 
 
 def test_a_conflict_says_what_each_side_has_and_what_changed_it(repo):
@@ -112,22 +78,3 @@ def test_of_many_conflicts_the_first_ones_are_told(repo, monkeypatch):
     assert refused.value.count == 15
     assert [conflict.path for conflict in refused.value.conflicts] == paths[:10]
     assert all(conflict.source_change for conflict in refused.value.conflicts)
-
-
-@pytest.mark.parametrize("strategy", ["ours", "theirs", "", "source"])
-def test_an_unknown_strategy_is_refused_first(repo, strategy):
-    main = commit(repo.branch("main"), p="O")
-    for call in (
-        lambda: repo.merge("main", into="main", strategy=strategy),
-        lambda: repo.merge("nowhere", into="main", strategy=strategy),
-        lambda: repo.revert("main", strategy=strategy),
-        lambda: repo.revert("nowhere", strategy=strategy),
-        lambda: repo.cherry_pick("main", strategy=strategy),
-    ):
-        with pytest.raises(InvalidInputError, match=f"strategy {strategy!r}"):
-            call()
-    with pytest.raises(InvalidInputError, match=f"strategy {strategy!r}"):
-        with repo.run("hour 05") as run:
-            run.put("q", b"1")
-            run.publish(strategy=strategy)
-    assert repo.commit("main") == main

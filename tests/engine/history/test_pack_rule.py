@@ -28,15 +28,11 @@ def test_a_rule_is_changed_one_part_at_a_time(lake, repo):
     assert repo.packing.set(branches=[]) == PackRule(7, ())
 
 
-def test_patterns_choose_the_branches(repo):
-    rule = repo.packing.set(branches=["release-*"])
+def test_patterns_choose_the_branches_and_zero_switches_it_off():
+    rule = PackRule(7, ("release-*",))
     assert rule.covers("release-1", "main")
     assert not rule.covers("main", "main")
-
-
-def test_zero_switches_packing_off(repo):
-    rule = repo.packing.set(after=0, branches=["*"])
-    assert not rule.covers("main", "main")
+    assert not PackRule(0, ("*",)).covers("main", "main")
 
 
 @pytest.mark.parametrize(

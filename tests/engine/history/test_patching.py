@@ -20,83 +20,6 @@ def transaction(repo):
     return dev.commit_changes([dev.store("both", b"mine"), dev.store("new", b"mine")], message="t")
 
 
-def check(world, outcome, landed):
-    assert not isinstance(outcome, Exception), outcome
-    repo = world.repo(scripted=False)
-    dev = repo.branch("dev")
-    assert tree(repo.ref(outcome.id))["new"] == "mine"
-    now = tree(dev)
-    if landed:  # a write after the commit is newer
-        assert now["both"] == "newer"
-    assert now["both"] in ("mine", "newer")
-    assert (now["aside"], now["new"]) == ("kept", "mine")
-    if list(dev.uncommitted()):
-        dev.commit("rest")
-    assert tree(repo.ref("dev")) == now
-
-
-def test_a_newer_write_is_never_overruled():
-    def write(repo):
-        dev = repo.branch("dev")
-        landed = dev.exists("new")
-        dev.put("both", b"newer")
-        return landed
-
-    interleave(older_are_staged, transaction, write, check)
-
-
-def test_a_newer_write_committed_at_once_is_never_overruled():
-    def write(repo):
-        dev = repo.branch("dev")
-        landed = dev.exists("new")
-        dev.put("both", b"newer")
-        dev.commit("newer")
-        return landed
-
-    interleave(older_are_staged, transaction, write, check)
-
-
-def test_a_newer_deletion_is_never_overruled():
-    def prepare(repo):
-        dev = repo.create_branch("dev")
-        dev.put("both", b"first")
-        dev.commit("first")
-        dev.delete("both")
-
-    def delete(repo):
-        dev = repo.branch("dev")
-        landed = dev.exists("new")
-        dev.delete("both")
-        return landed
-
-    def gone(world, outcome, landed):
-        dev = world.repo(scripted=False).branch("dev")
-        there = dev.exists("both")
-        assert not (landed and there)
-        if list(dev.uncommitted()):
-            dev.commit("rest")
-        assert dev.exists("both") == there
-
-    interleave(prepare, transaction, delete, gone)
-
-
-def test_a_concurrent_commit_leaves_no_older_write_on_top():
-    def commit(repo):
-        return repo.branch("dev").commit("what was staged").id
-
-    def mine_stays(world, outcome, _):
-        assert not isinstance(outcome, Exception), outcome
-        repo = world.repo(scripted=False)
-        for _ in range(2):
-            assert tree(repo.branch("dev")) == {"both": "mine", "aside": "kept", "new": "mine"}
-            history = [tree(repo.ref(one.id)).get("both") for one in repo.log("dev")]
-            assert history[: history.index("mine") + 1].count("older") == 0
-            if list(repo.branch("dev").uncommitted()):
-                repo.branch("dev").commit("rest")
-
-    interleave(older_are_staged, transaction, commit, mine_stays)
-
-
 def test_an_older_write_of_what_the_head_has_gives_way_too():
     repo = ScriptedWorld().repo()
     dev = repo.create_branch("dev")
@@ -137,20 +60,6 @@ def test_a_later_merge_is_neither_hidden_nor_undone(older):
     assert list(dev.uncommitted()) == []
     dev.put("other", b"1")
     dev.commit("another file")
-    assert repo.ref("dev").get("both") == b"later"
-
-
-def test_a_later_merge_of_what_was_deleted_is_kept():
-    repo = ScriptedWorld().repo()
-    older_are_staged(repo)
-    dev = repo.branch("dev")
-    dev.commit("older")
-    dev.put("both", b"staged")
-    dev.commit_changes(deleted=["both"], message="t")
-    merge_later(repo)
-    assert dev.get("both") == b"later"
-    with pytest.raises(NoChangesError):
-        dev.commit("nothing")
     assert repo.ref("dev").get("both") == b"later"
 
 

@@ -1,7 +1,6 @@
 """A preview of a merge has the same result as the merge, and changes nothing."""
 
 from dataclasses import replace
-from random import Random
 
 import pytest
 
@@ -14,7 +13,6 @@ from graveler.errors import (
     ProtectedBranchError,
     RunStateError,
 )
-from graveler.model import Change
 from tests.harness.histories import commit
 
 
@@ -84,12 +82,6 @@ def test_the_gates_judge_what_the_merge_then_makes(sides):
     assert sides.preview_merge("dev", into="main").judge() == ()
 
 
-def test_a_judged_conflict_is_that_of_the_merge(sides):
-    sides.gates.require("main", checks.file_size("new", name="sizes"))
-    with pytest.raises(MergeConflictError, match="both"):
-        sides.preview_merge("dev", into="main").judge()
-
-
 def test_it_refuses_what_the_merge_refuses(sides):
     with pytest.raises(RuntimeError), sides.run("hour 05") as run:
         run.put("out", b"1")
@@ -105,28 +97,3 @@ def test_it_refuses_what_the_merge_refuses(sides):
     sides.protection.add("main", ["merge"])
     with pytest.raises(ProtectedBranchError):
         sides.preview_merge("dev", into="main")
-
-
-def test_a_preview_of_random_histories_equals_the_merge(repo):
-    dice = Random(3)
-    main = repo.branch("main")
-    commit(main, **{f"p{number:02}": "0" for number in range(40)})
-    branches = [main, repo.create_branch("dev"), repo.create_branch("fix")]
-    merged = 0
-    for number in range(60):
-        branch, other = dice.sample(branches, 2)
-        paths = dice.sample(range(40), 2)
-        commit(branch, **{f"p{path:02}": f"n{number}" for path in paths})
-        before = repo.commit(branch.name).id
-        found = repo.preview_merge(other.name, into=branch.name)
-        told: list[Change] = list(found.changes())
-        if found.conflicts:
-            with pytest.raises(MergeConflictError) as refused:
-                repo.merge(other.name, into=branch.name)
-            assert refused.value.conflicts == found.conflicts
-            unsettled = {conflict.path for conflict in found.conflicts}
-            assert not unsettled & {change.path for change in told}
-        made = repo.merge(other.name, into=branch.name, strategy="dest-wins").commit
-        assert told == list(repo.diff(before, made.id))
-        merged += bool(told)
-    assert merged > 20

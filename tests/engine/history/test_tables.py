@@ -76,17 +76,6 @@ def test_an_answer_for_a_file_is_none_for_a_table(sides):
         sides.merge("dev", into="main", strategy=lambda _: "delete")
 
 
-def test_a_run_publishes_a_table_whole(sides):
-    with sides.run("append", strategy={"tables/": "source-wins"}) as run:
-        run.put(f"{LOG}/2.json", b"run")
-        write(sides.branch("main"), {f"{LOG}/2.json": "main"})
-        run.put("tables/a/part-run", b"run")
-    assert tree(sides.ref("main")) == table("main") | {
-        f"{LOG}/2.json": "run",
-        "tables/a/part-run": "run",
-    }
-
-
 def test_after_a_merge_the_other_side_goes_on_from_it(sides):
     sides.merge("dev", into="main", strategy="source-wins")
     write(sides.branch("main"), {f"{LOG}/2.json": "main"})

@@ -1,14 +1,12 @@
 """A storage whose volume is not mounted is detected before anything is written to the folder."""
 
 import shutil
-from typing import Any
 
 import pytest
 
 import graveler
 from graveler.config import CONFIG_NAME
 from graveler.errors import BackendUnavailableError
-from graveler.repository.witness.marker import read_marker
 from tests.harness.commands import cli  # noqa: F401 - a fixture
 
 
@@ -74,18 +72,6 @@ def test_a_process_that_loses_the_volume_writes_nothing(location, away):
         branch.commit("after")
     with graveler.open(location) as lake:
         assert lake.repository("flights").ref("dev").get("c") == b"3"
-
-
-def test_a_count_of_somebody_else_between_two_looks_is_no_alarm(location, monkeypatch):
-    with graveler.open(location) as lake:
-        witness: Any = lake.repository("flights")._witness
-        found = [None, read_marker(witness._objects)]
-        monkeypatch.setattr(
-            "graveler.repository.witness.witness.read_marker",
-            lambda _: found.pop(0) if found else None,
-        )
-        witness.check()
-        assert found == []
 
 
 def test_a_storage_that_is_lost_can_be_accepted(location, away, cli):  # noqa: F811

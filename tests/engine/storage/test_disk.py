@@ -9,11 +9,8 @@ import os
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
 from contextlib import closing, contextmanager
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -26,8 +23,6 @@ from graveler.errors import (
 )
 from tests.harness.disk import OPERATIONS, looks, prepared, repeated
 from tests.harness.programs import output_of
-
-ROOT = Path(__file__).parents[3]
 
 
 def attempted(folder, operate):
@@ -113,14 +108,14 @@ def failing(name, code):
 
 @contextmanager
 def full_database(folder, number):
-    """A context in which the database has room for `number` - 1 more pages."""
+    """A context in which the database has room for twice `number` - 1 more pages."""
     with closing(sqlite3.connect(folder / "kv.sqlite3")) as connection:
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connect = sqlite3.connect
 
     def bounded(*given, **named):
         connection = connect(*given, **named)
-        connection.execute(f"PRAGMA max_page_count = {pages + number - 1}").close()
+        connection.execute(f"PRAGMA max_page_count = {pages + 2 * (number - 1)}").close()
         return connection
 
     with pytest.MonkeyPatch.context() as patch:
@@ -128,21 +123,22 @@ def full_database(folder, number):
         yield []
 
 
-@pytest.mark.parametrize("operation", ["put", "commit", "merge"])
-def test_a_disk_without_room_for_objects(operation, lakes):
-    errors = strike_each(
-        lakes, OPERATIONS[operation], failing("write", errno.ENOSPC), {StorageFullError}
-    )
-    assert errors
-    assert all("free some space" in str(error) for error in errors)
+BROKEN = {BackendUnavailableError, OutcomeUnknownError}
 
 
 @pytest.mark.parametrize("operation", ["put", "commit", "merge"])
-def test_a_disk_that_cannot_flush_objects(operation, lakes):
-    kinds = {BackendUnavailableError, OutcomeUnknownError}
-    errors = strike_each(lakes, OPERATIONS[operation], failing("fsync", errno.EIO), kinds)
+@pytest.mark.parametrize(
+    ("call", "code", "kinds", "said"),
+    [
+        ("write", errno.ENOSPC, {StorageFullError}, "free some space"),
+        ("fsync", errno.EIO, BROKEN, "the disk"),
+    ],
+    ids=["full", "failing"],
+)
+def test_a_disk_that_takes_no_objects(lakes, operation, call, code, kinds, said):
+    errors = strike_each(lakes, OPERATIONS[operation], failing(call, code), kinds)
     assert {type(error) for error in errors} == kinds
-    assert all("the disk" in str(error) for error in errors)
+    assert all(said in str(error) for error in errors)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -153,24 +149,6 @@ def test_a_database_without_room(operation, lakes):
     )
     assert errors
     assert all("free space on its disk and repeat" in str(error) for error in errors)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kv", ["sqlite", "rocksdb"])
-def test_files_that_may_not_grow(kv, tmp_path):
-    """A process with a limit covers all files: those of the database, objects and ranges."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.engine.storage.limited", kv, tmp_path / "lake"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    met = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    kinds = {"BackendUnavailableError", "OutcomeUnknownError", "StorageFullError"}
-    assert set(met) == {"put", "commit", "merge"}
-    assert all(errors and set(errors.split()) <= kinds for errors in met.values())
 
 
 @pytest.mark.parametrize("kv_uri", ["sqlite://kv.sqlite3", "rocksdb://kv"])

@@ -1,7 +1,6 @@
 """Repositories that several processes make at once, that were not finished, and that are deleted."""
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -18,11 +17,11 @@ from graveler.errors import (
     StorageMismatchError,
 )
 from graveler.objects.local import LocalStore
-from graveler.repository.witness.marker import MARKER, read_marker
+from graveler.repository.witness.marker import MARKER
 from graveler.repository.witness.witness import Witness
 from graveler.testing.faults import ProcessDied
 from tests.harness.gc_lakes import commit, keys
-from tests.harness.worlds import FAULTS, struck_worlds
+from tests.harness.worlds import FAULTS, ScriptedWorld, interleave, struck_worlds
 
 
 @pytest.fixture
@@ -38,42 +37,47 @@ def attempt(make):
         return error
 
 
-def test_making_one_repository_in_parallel_works(folder):
-    def make(number):
-        with graveler.open(folder) as lake:
-            repo = lake.create_repository("flights", exist_ok=True)
-            commit(repo, f"b{number}", a="1")
-            return repo.stores.uid
-
-    with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(make, range(8)))) == 1
-    with graveler.open(folder) as lake:
-        assert len(list(lake.repository("flights").branches())) == 9
-
-
-def test_of_several_makers_one_gets_the_repository(folder):
-    def make(_):
-        with graveler.open(folder) as lake:
-            return attempt(lambda: lake.create_repository("flights"))
-
-    with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(make, range(8)))
-    others = [result for result in results if isinstance(result, GravelerError)]
-    assert [type(error) for error in others] == [AlreadyExistsError] * 7
+MAKERS = {
+    "one repository": (
+        lambda repo: repo.lake.create_repository("made", exist_ok=True),
+        lambda one, two: one.stores.uid == two.stores.uid,
+    ),
+    "a new one": (
+        lambda repo: repo.lake.create_repository("made"),
+        lambda one, two: [AlreadyExistsError] == [type(e) for e in failed(one, two)],
+    ),
+}
 
 
-def test_of_two_repositories_with_one_storage_one_is_made(folder, tmp_path):
-    def make(name):
-        with graveler.open(folder) as lake:
-            return attempt(lambda: lake.create_repository(name, storage=str(tmp_path / "x")))
+def failed(*outcomes):
+    return [outcome for outcome in outcomes if isinstance(outcome, GravelerError)]
 
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(make, ("one", "two")))
-    [error] = [result for result in results if isinstance(result, GravelerError)]
-    assert isinstance(error, (InvalidInputError, StorageMismatchError))
-    with graveler.open(folder) as lake:
-        [name] = lake.repositories()
+
+@pytest.mark.parametrize("makers", MAKERS)
+def test_of_two_makers_at_once_both_or_one_get_it(makers):
+    make, fine = MAKERS[makers]
+
+    def check(world, one, two):
+        assert fine(one, two)
+        commit(world.lake(scripted=False).repository("made"), "main", a="1")
+
+    interleave(lambda _: None, make, make, check, least=1, step=1)
+
+
+def test_of_two_repositories_with_one_storage_one_is_made(monkeypatch):
+    monkeypatch.setattr(ScriptedWorld, "witnessed", True)
+
+    def made(name):
+        return lambda repo: repo.lake.create_repository(name, storage=f"{repo.storage}-shared")
+
+    def check(world, one, two):
+        [error] = failed(one, two)
+        assert isinstance(error, InvalidInputError | StorageMismatchError)
+        lake = world.lake(scripted=False)
+        [name] = {*lake.repositories()} - {"flights"}
         lake.repository(name).gc.run()
+
+    interleave(lambda _: None, made("one"), made("two"), check, least=1, step=1)
 
 
 @pytest.mark.parametrize("way", ["create", "delete"])
@@ -121,31 +125,6 @@ def test_a_claim_that_a_store_interrupts_is_finished(folder, monkeypatch, call, 
         lake.create_repository("flights")
 
 
-def test_a_claim_beside_a_count_looks_again(folder, monkeypatch):
-    with graveler.open(folder) as lake:
-        repo = lake.create_repository("flights")
-        commit(repo, "main", a="1")
-        old = read_marker(repo.stores.objects)
-    with graveler.open(folder) as lake:
-        repo = lake.repository("flights")
-        witness = (lake._witnesses or {})[repo.stores.uid]
-        read = Witness._read
-        looks = []
-
-        def stale(self):
-            looks.append(1)
-            etag, marker = read(self)
-            if len(looks) == 1:  # another process counts between the two reads
-                with graveler.open(folder) as other:
-                    other_repo = other.repository("flights")
-                    (other._witnesses or {})[other_repo.stores.uid]._count()
-                return etag, old
-            return etag, marker
-
-        monkeypatch.setattr(Witness, "_read", stale)
-        witness.claim()
-
-
 def test_a_deleted_repository_comes_back_until_it_is_purged(folder):
     with graveler.open(folder) as lake:
         repo = lake.create_repository("flights")
@@ -176,16 +155,6 @@ def deleted_twice(lake, folder):
         commit(repos[-1], "main", a=str(number))
         lake.delete_repository("flights")
     return repos
-
-
-def test_a_purge_leaves_the_trash_of_its_name_alone(folder, tmp_path):
-    with graveler.open(folder) as lake:
-        repos = deleted_twice(lake, tmp_path)
-        live = lake.create_repository("flights", storage=tmp_path / "third")
-        before = [keys(repo) for repo in repos]
-        lake.delete_repository("flights", purge=True)
-        assert [keys(repo) for repo in (*repos, live)] == [*before, set()]
-        assert lake.undelete_repository("flights").ref("main").get("a") == b"1"
 
 
 def test_a_purge_of_several_in_the_trash_names_one(folder, tmp_path):

@@ -9,7 +9,6 @@ from graveler.base.background import Inline
 from graveler.config import LakeConfig
 from graveler.errors import (
     GravelerError,
-    InvalidInputError,
     KVOutdatedError,
     StorageMismatchError,
 )
@@ -149,27 +148,6 @@ def test_who_has_it_open_notices_that_the_storage_was_taken_over(home, tmp_path)
             put(repo, "two")
 
 
-def test_collection_runs_over_a_storage_that_was_taken_over(home, tmp_path):
-    with graveler.open(home) as lake:
-        repo = lake.repository("flights")
-        repo.gc.mark()
-        repo.dump_refs(tmp_path / "dump")
-    other = settings(tmp_path / "other", tmp_path / "other", f"file://{home}/objects")
-    with graveler.open(other) as lake:
-        repo = lake.restore_repository(tmp_path / "dump", take_over=True)
-        repo.gc.run()
-        assert repo.ref("main").get("one") == b"one"
-
-
-def test_two_repositories_never_share_a_storage(home):
-    with graveler.open(home) as lake:
-        storage = lake.repository("flights").storage
-        for take_over in (False, True):
-            with pytest.raises(InvalidInputError, match="storage of repository 'flights' already"):
-                lake.create_repository("other", storage=storage, take_over=take_over)
-        assert lake.repositories() == ["flights"]
-
-
 class CountingStore(MemoryStore):
     """Counts the requests for the marker."""
 
@@ -295,16 +273,3 @@ def test_a_storage_without_a_marker_is_not_written_to(cloud):
     with cloud.process() as lake, pytest.raises(GravelerError, match="is not there"):
         put(lake.repository("flights"), "a")
     assert read_marker(cloud.store) is None
-
-
-@pytest.mark.parametrize("where", ["_issue", "_read"])
-def test_an_unmarked_storage_of_a_dead_maker_is_marked_later(tmp_path, monkeypatch, where):
-    with monkeypatch.context() as patch, graveler.init(tmp_path / "lake") as lake:
-        patch.setattr(f"graveler.repository.witness.witness.Witness.{where}", _dies)
-        with pytest.raises(SystemExit):
-            lake.create_repository("flights")
-    with graveler.open(tmp_path / "lake") as lake:
-        repo = lake.create_repository("flights", exist_ok=True)
-        repo.check_kv()
-        put(repo, "a")
-        assert read_marker(repo.stores.objects) is not None

@@ -61,12 +61,6 @@ def test_a_cache_filled_from_elsewhere_is_the_users_alone(folder, s3_bucket, s3_
     assert [str(path) for path in folder.rglob("*") if others_may(path)] == []
 
 
-def test_rocksdb_is_in_a_folder_of_the_user_alone(folder):
-    with graveler.init(folder, kv_uri="rocksdb://kv") as lake:
-        lake.create_repository("flights")
-        assert others_may(folder / "kv") == 0
-
-
 def test_a_folder_that_is_there_keeps_its_rights(folder):
     folder.mkdir(parents=True)
     folder.chmod(0o775)
@@ -95,8 +89,11 @@ def groups_folder():
         yield folder
 
 
-@pytest.mark.parametrize("kv", ["sqlite://kv.sqlite3", "rocksdb://kv"])
-@pytest.mark.parametrize("late", [False, True], ids=["from the start", "later"])
+@pytest.mark.parametrize(
+    ("kv", "late"),
+    [("sqlite://kv.sqlite3", True), ("rocksdb://kv", False)],
+    ids=["later", "from the start"],
+)
 def test_users_of_a_group_share_a_lake(groups_folder, kv, late):
     folder, group = groups_folder, groups_folder.stat().st_gid
     file = write_default_config(folder, kv_uri=kv, group=not late)

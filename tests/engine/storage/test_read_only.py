@@ -16,9 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 LAKES = {
     "sqlite, closed": ("sqlite", "closes"),
-    "sqlite, its process died": ("sqlite", "dies"),
     "sqlite, its process died, and the log alone was copied": ("sqlite", "dies without index"),
-    "rocksdb, closed": ("rocksdb", "closes"),
     "rocksdb, its process died": ("rocksdb", "dies"),
 }
 
@@ -91,52 +89,32 @@ READING = {
 }
 
 
-def test_every_verb_that_reads_works_and_leaves_no_trace(sealed):
-    before = everything(sealed)
-    said = called(sealed, *READING)
-    assert len(said) == len(READING)
-    for verb, (code, out, err) in zip(READING, said, strict=True):
-        assert (code, err) == (0, ""), verb
-        assert READING[verb] in out.replace('":"', '": "'), verb
-    assert everything(sealed) == before
-
-
 WRITING = [
     ("put", __file__, "main:new"),
-    ("rm", "main:a/1"),
     ("commit", "main", "-m", "no"),
     ("branch", "create", "no"),
-    ("branch", "delete", "dev"),
     ("tag", "create", "no"),
-    ("tag", "delete", "v1"),
     ("merge", "main", "dev"),
-    ("revert", "v1", "dev"),
     ("repo", "create", "other"),
     ("repo", "accept", "flights"),
-    ("gc", "keep", "--days", "1"),
     ("gc", "mark"),
 ]
 
 
-def test_every_verb_that_writes_says_that_it_may_not(sealed):
+def test_every_verb_reads_or_says_that_it_may_not(sealed):
     before = everything(sealed)
-    said = called(sealed, *((*verb, "--json") for verb in WRITING))
-    assert len(said) == len(WRITING)
-    for verb, (code, out, err) in zip(WRITING, said, strict=True):
+    said = called(sealed, *READING, *((*verb, "--json") for verb in WRITING))
+    reads, writes = said[: len(READING)], said[len(READING) :]
+    for (verb, shown), (code, out, err) in zip(READING.items(), reads, strict=True):
+        assert (code, err) == (0, ""), verb
+        assert shown in out.replace('":"', '": "'), verb
+    for verb, (code, out, err) in zip(WRITING, writes, strict=True):
         assert (code, out) == (1, ""), verb
         error = json.loads(err)["error"]
         assert error["code"] == "read-only", (verb, error)
-        assert str(sealed) in error["message"]
-        assert "read-only" in error["message"]
-        assert "user id" in error["message"]
+        for part in (str(sealed), "read-only", "user id"):
+            assert part in error["message"]
     assert everything(sealed) == before
-
-
-def test_a_dump_into_a_sealed_folder_names_the_file(sealed):
-    ((code, _, err),) = called(sealed, ("refs", "dump", str(sealed / "refs"), "--json"))
-    error = json.loads(err)["error"]
-    assert (code, error["code"]) == (1, "read-only")
-    assert error["message"].startswith(f"write {sealed / 'refs'}: ")
 
 
 def test_what_may_be_written_to_again_goes_on(sealed, tmp_path):

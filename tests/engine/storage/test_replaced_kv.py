@@ -2,7 +2,6 @@
 
 import shutil
 import sqlite3
-import threading
 from contextlib import closing
 
 import pytest
@@ -93,25 +92,6 @@ def test_no_write_is_acknowledged(opened, change):
             write()
         for part in (str(place), "replaced or removed", "start it again"):
             assert part in str(refused.value)
-
-
-def test_a_thread_does_not_work_on_the_other_file(opened):
-    lake, place, copy = opened
-    _replace(place, copy)
-    errors = []
-
-    def write():
-        try:
-            lake.repository("flights").branch("main").put("lost", b"1")
-        except KVOutdatedError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=write) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(errors) == 4
 
 
 def test_the_restored_store_is_left_as_it_is(opened):

@@ -17,21 +17,9 @@ def calls(repo, folder):
     main = repo.branch("main")
     main.put_many(((f"a/{n:02}", b"x" * n) for n in range(COUNT)), threads=4)
     main.commit("put_many")
-    for n in range(3):
-        (folder / "in" / f"{n}").mkdir(parents=True)
-        (folder / "in" / f"{n}" / "file").write_bytes(b"y")
-    main.upload(folder / "in", "b/", threads=4)
-    dev = repo.create_branch("dev", "main")
-    dev.copy("main", "a/", "c/")
-    dev.commit("copy")
-    repo.merge("dev", "main")
     assert len(list(main.get_many((f"a/{n:02}" for n in range(COUNT)), threads=4))) == COUNT
-    main.download("a/", folder / "out", threads=4)
+    main.download("a/", folder, threads=4)
     assert repo.fsck(objects="checksum").sound
-    main.reset()
-    main.delete_many([f"a/{n:02}" for n in range(COUNT)])
-    main.commit("delete")
-    repo.gc.keep("main", count=1)
     repo.gc.run(window="0s", grace="0s")
     with repo.run("hour 05") as run, run.step("load") as step:
         step.put("d", b"1")

@@ -79,13 +79,13 @@ STRANGE = {
 """Foreign files that are no regular files, and how each is made."""
 
 
-@pytest.mark.parametrize("kind", STRANGE)
-def test_a_strange_file_of_others_stays_and_stops_nothing(repo, kind):
+def test_strange_files_of_others_stay_and_stop_nothing(repo):
     drop(repo)
     own = keys(repo, "data/")
-    places = [Path(folder(repo), name, kind) for name in (f"data/{repo.stores.storage_id}", "data")]
+    folders = [Path(folder(repo), "data"), Path(folder(repo), "data", repo.stores.storage_id)]
+    places = [place / kind for place in folders for kind in STRANGE]
     for place in places:
-        STRANGE[kind](place)
+        STRANGE[place.name](place)
     assert collect(repo).freed[Kind.DATA].count == 2
     check_sound(repo)
     assert not own & keys(repo, "data/")
@@ -140,53 +140,27 @@ def test_files_of_others_stay(repo, end):
         check_sound(repo)
 
 
-@pytest.mark.parametrize("suffix", ["", ".csv", ".tar.gz", "..b", ".x1.", "/part-0", "/data/0.csv"])
-def test_files_that_graveler_named_go(repo, suffix):
-    repo.stores.objects.put(f"data/{repo.stores.storage_id}/{HEX}{suffix}", b"garbage")
-    assert collect(repo).freed[Kind.DATA].count == 1
+def test_files_that_graveler_named_go(repo):
+    for number, end in enumerate(["", ".csv", ".tar.gz", "..b", ".x1.", "/part-0", "/data/0.csv"]):
+        repo.stores.objects.put(f"data/{repo.stores.storage_id}/{number:032x}{end}", b"garbage")
+    assert collect(repo).freed[Kind.DATA].count == 7
 
 
-@pytest.mark.parametrize(
-    "path", ["a", "a.csv", "A.TAR.GZ", "a..b", "a.b.", "x.y.z.w", ".a", "a.ä", "a." + "b" * 30]
-)
-def test_every_name_that_is_given_is_recognized(repo, path):
-    repo.branch("main").put(path, b"1")
+def test_every_name_that_is_given_is_recognized(repo):
+    for path in ("a", "a.csv", "A.TAR.GZ", "a..b", "a.b.", "x.y.z.w", ".a", "a.ä", "a." + "b" * 30):
+        repo.branch("main").put(path, b"1")
     repo.branch("main").reset()
-    assert collect(repo).freed[Kind.DATA].count == 1
+    assert collect(repo).freed[Kind.DATA].count == 9
 
 
-@pytest.mark.parametrize("name", [b"odd\xffname", b"back\\slash", b"line\nbreak", b"x" * 200])
-def test_a_name_that_is_no_key_is_no_obstacle(repo, name):
+def test_a_name_that_is_no_key_is_no_obstacle(repo):
     drop(repo)
-    for place in (b"", b"data/", b"_graveler/"):
-        Path(os.fsdecode(os.fsencode(folder(repo)) + b"/" + place + name)).touch()
+    for name in (b"odd\xffname", b"back\\slash", b"line\nbreak", b"x" * 200):
+        for place in (b"", b"data/", b"_graveler/"):
+            Path(os.fsdecode(os.fsencode(folder(repo)) + b"/" + place + name)).touch()
     mark = collect(repo)
-    assert (mark.unknown, mark.freed[Kind.DATA].count) == (3, 2)
+    assert (mark.unknown, mark.freed[Kind.DATA].count) == (12, 2)
     assert [mark.id for mark in repo.gc.marks()] == [mark.id]  # its record can be read again
-
-
-def test_a_storage_below_the_files_of_another_is_no_obstacle(lake, repo):
-    inner = lake.create_repository("inner", storage=f"{folder(repo)}/data/inner")
-    commit(inner, "main", a="1")
-    drop(repo)
-    drop(inner)
-    before = keys(repo, "data/inner/")
-    assert counts(collect(repo).freed)["data"] == 2
-    assert keys(repo, "data/inner/") == before
-    assert counts(collect(inner).freed)["data"] == 2
-    assert check_sound(inner)["main"] == {"a": "1"}
-
-
-def test_a_new_repository_refuses_a_storage_that_holds_something(lake, tmp_path):
-    (tmp_path / "x" / "data").mkdir(parents=True)
-    (tmp_path / "x" / "data" / "customers.csv").write_bytes(b"mine")
-    with pytest.raises(InvalidInputError, match=r"data/customers.csv.*--adopt"):
-        lake.create_repository("flights", storage=str(tmp_path / "x"))
-    assert lake.repositories() == []
-    repo = lake.create_repository("flights", storage=str(tmp_path / "x"), adopt=True)
-    drop(repo)
-    collect(repo)
-    assert (tmp_path / "x" / "data" / "customers.csv").read_bytes() == b"mine"
 
 
 def test_tables_without_a_marker_are_not_adopted(lake, repo, tmp_path):

@@ -122,11 +122,3 @@ def test_a_purge_leaves_a_later_repository_alone(lakes, s3_server):
     clock.advance(minutes=1)
     assert clock.lost == []
     again.check_kv()
-
-
-def test_a_sweep_without_lost_replies_does_not_wait(lakes):
-    one, _, clock, _ = lakes
-    mark = condemned(one)
-    before = clock.now()
-    one.gc.sweep(mark)
-    assert clock.now() - before < timedelta(seconds=1)

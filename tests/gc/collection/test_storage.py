@@ -1,36 +1,25 @@
 """Staging, storages of several repositories, damaged repositories, and wrong clocks."""
 
-from datetime import timedelta
-
 import pytest
 
 import graveler
 from graveler.committed.metarange import read
 from graveler.errors import (
     CorruptionError,
-    InvalidInputError,
-    NotFoundError,
     StateError,
 )
 from graveler.gc.marks import Kind
 from graveler.model import Entry
-from graveler.objects.memory import MemoryStore
 from graveler.repository.witness.marker import MARKER, Marker, Owner, encode_marker
-from graveler.testing.clock import FakeClock
 from graveler.values import stage_entry
 from tests.harness.gc_lakes import (
-    DAY,
     NOW,
     check_sound,
     collect,
     commit,
     counts,
     keys,
-    link,
-    made_key,
-    pass_days,
 )
-from tests.harness.worlds import ScriptedWorld
 
 # -- staging
 
@@ -134,80 +123,4 @@ def test_nothing_is_condemned_where_something_is_missing(repo, what):
     assert list(stores.refs.expired.list()) == []
 
 
-def test_what_makes_no_sense_is_refused(repo):
-    with pytest.raises(InvalidInputError, match="grace="):
-        repo.gc.mark(grace=timedelta(days=-1))
-    with pytest.raises(NotFoundError, match="no mark 'x'"):
-        repo.gc.sweep("x")
-
-
-@pytest.mark.parametrize("hours", [-48, 48])
-def test_a_machine_with_a_wrong_clock_deletes_nothing_young(hours):
-    """The store's clock decides the age of objects and the end of a window."""
-    store_clock = FakeClock()
-
-    class OtherClock(ScriptedWorld):
-        def lake(self, *, scripted=True, kv=None, threads=0):
-            lake = super().lake(scripted=scripted, kv=kv, threads=threads)
-            kept = self.__dict__.setdefault("_store", MemoryStore("skewed", clock=store_clock))
-            lake._open_store = lambda _uri: kept
-            return lake
-
-    world = OtherClock()
-    repo = world.repo(scripted=False)
-    world._clock.sleep(hours * 3_600)
-    commit(repo, "main", a="1")
-    commit(repo, "dev", x="dev")
-    repo.delete_branch("dev")
-    repo.branch("main").put("staged", b"2")
-    stray = repo.stores.objects.put(made_key(repo), b"x")
-    before = keys(repo)
-    grace, window = timedelta(hours=24), timedelta(hours=36)
-    assert counts(repo.gc.mark(grace=grace, window=window).condemned) == {}
-    store_clock.sleep(25 * 3_600)
-    world._clock.sleep(25 * 3_600)
-    mark = repo.gc.mark(grace=grace, window=window)
-    assert counts(mark.condemned)["data"] == 2
-    world._clock.sleep(1_000 * 3_600)  # the machine's clock jumps
-    with pytest.raises(StateError, match="may be swept from"):
-        repo.gc.sweep(mark.id)
-    world._clock.sleep(-2_000 * 3_600)
-    store_clock.sleep(36 * 3_600)
-    repo.gc.sweep(mark.id)
-    assert before - keys(repo) > {stray.key}
-    assert check_sound(repo)["main"] == {"a": "1", "staged": "2"}
-
-
-def test_days_are_counted_by_the_clock_that_dates_commits(world, repo):
-    assert DAY == 86_400
-    pass_days(world, 10)
-    commit(repo, "main", p0="new")
-    repo.gc.keep("main", days=5)
-    assert counts(repo.gc.mark(grace=NOW).condemned) == {}
-    pass_days(world, 6)
-    assert counts(repo.gc.mark(grace=NOW).condemned)["commits"] == 1
-
-
 # -- costs
-
-
-def test_a_writer_pays_for_collection_only_where_a_table_exists(world, repo, monkeypatch):
-    asked = []
-    get = world.kv.get
-
-    def noted(partition, key):
-        if partition.startswith("gc:"):
-            asked.append(key)
-        return get(partition, key)
-
-    monkeypatch.setattr(world.kv, "get", noted)
-    link(repo, "main", "base", p0="linked")
-    link(repo, "main", "new tables", p0="changed")
-    repo.merge("main", repo.create_branch("other", "main~1").name)
-    repo.ref("main").get("p0")
-    others = [key[:7] for key in asked if not key.startswith(b"file/")]
-    assert others == [b"commit/"] * 5  # of each branch that is named, and of the new one
-    asked.clear()
-    link(repo, "main", "back", p0="linked")  # the records and tables exist already
-    tables = [key for key in asked if key.startswith(b"file/")]
-    assert 1 <= len(tables) == len(set(tables)) == len(asked) - 1

@@ -30,20 +30,6 @@ def hosts(world, repo):
     yield world.repo()
 
 
-def test_two_branches_merge_though_the_default_lacks_their_base(world, repo):
-    commit(repo, "dev", dev="0")
-    for name in ("one", "two"):
-        repo.create_branch(name, "dev")
-        grow(world, repo, name)
-    repo.delete_branch("dev")
-    grow(world, repo, "main")
-    repo.gc.keep(count=1)
-    warm, cold = hosts(world, repo)
-    assert merge(cold, "one", "two") is None
-    assert merge(warm, "two", "one") is None
-    assert check_sound(cold)["one"] == check_sound(cold)["two"]
-
-
 def test_branches_that_merged_each_other_merge_again(world, repo):
     for number in range(4):
         one, two = (

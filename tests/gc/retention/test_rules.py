@@ -27,17 +27,6 @@ def test_without_rules_everything_is_kept(rules):
     assert rules.get().of("main") == KEEP_ALL
 
 
-def test_rules_are_kept_by_pattern(rules):
-    rules.set(Keep(days=30), "main")
-    rules.set(Keep(count=5), "release-*")
-    rules.set(Keep(days=2.5, count=1))
-    found = rules.get()
-    assert found.of("main") == Keep(days=30)
-    assert found.of("release-7") == Keep(count=5)
-    assert found.of("dev") == Keep(days=2.5, count=1)
-    assert not found.keeps_everything
-
-
 def test_a_branch_that_matches_several_patterns_keeps_the_most():
     found = Retention(patterns={"*": Keep(days=3), "r-*": Keep(days=1, count=7), "r-x": Keep()})
     assert found.of("r-1") == Keep(days=3, count=7)

@@ -73,6 +73,17 @@ def whole(repo):
         run.put("two", b"two")
 
 
+def orchestrated(repo):
+    """Do what the tasks of an orchestrator do, each in a process of its own."""
+    run = repo.runs.open_or_attach(KEY, owner="dag run")
+    try:
+        work(repo.runs.attach(run.handle), "one")
+        work(repo.runs.open_or_attach(KEY, owner="dag run"), "two")
+        run.publish()
+    finally:
+        run.close("the end")
+
+
 def direct(repo):
     run = handle(repo)
     run.put("two", b"two")
@@ -106,4 +117,5 @@ OPERATIONS = {
     "reap-others": (overdue, lambda repo: repo.runs.reap(dry_run=False)),
     "reap": (ready, lambda repo: repo.runs.reap(dry_run=False, now=late(repo))),
     "whole": (base, whole),
+    "orchestrated": (base, orchestrated),
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from graveler.kv.store import ABSENT, MAX_KEY_BYTES, KVStore
+from graveler.kv.store import ABSENT, MAX_KEY_BYTES, KVStore, Stored
 
 EVERY_BYTE = [bytes([byte]) for byte in range(256)]
 TRICKY_NAMES = (
@@ -23,14 +23,14 @@ class SuitePart:
         takes_turns: Whether the store supports turns.
         many: Number of keys in tests of many keys: more than a page or a batch of the store holds. A
             slow store may use fewer.
-        examples: Number of random histories that are compared with a model.
+        steps: Number of random calls that are compared with a model.
         snapshots: How often keys are read together while another thread writes them.
     """
 
     takes_turns: ClassVar[bool] = True
     many: ClassVar[int] = 12_345
-    examples: ClassVar[int] = 30
-    snapshots: ClassVar[int] = 400
+    steps: ClassVar[int] = 1_000
+    snapshots: ClassVar[int] = 200
 
 
 def fill(store: KVStore, partition: str, keys: list[bytes]) -> None:
@@ -41,6 +41,13 @@ def fill(store: KVStore, partition: str, keys: list[bytes]) -> None:
 def keys_of(store: KVStore, partition: str, start: bytes = b"") -> list[bytes]:
     """Return the keys that a scan yields."""
     return [key for key, _ in store.scan(partition, start)]
+
+
+def read(store: KVStore, partition: str, key: bytes) -> Stored:
+    """Return a key that is there."""
+    stored = store.get(partition, key)
+    assert stored is not None
+    return stored
 
 
 def calls(store: KVStore, partition: str, key: bytes) -> list[Callable[[], object]]:

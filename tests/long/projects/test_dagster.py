@@ -12,7 +12,7 @@ from dagster_graveler.resource import forget_runs
 from graveler.base.clock import SystemClock
 from graveler.lake.shared import close_lakes
 from tests.long.projects import plain_trams
-from tests.real.dagster.daemon import daemon_of
+from tests.real.dagster.programs.daemon import daemon_of
 
 pytestmark = [
     pytest.mark.slow,

@@ -48,12 +48,6 @@ def test_jobs_run_without_a_limit(tables, spark, tmp_path):
     assert spark.conf.get(LIMIT) == before
 
 
-def test_the_driver_makes_differences_without_a_limit(tables, spark):
-    assert tables.diff("main", "dev").count() == 40
-    assert tables.diff("main", "main").count() == 0
-    assert spark.conf.get(LIMIT) == "0"
-
-
 def test_frames_of_metadata_want_a_limit(tables, tmp_path):
     place = tmp_path / "out"
     for call in (

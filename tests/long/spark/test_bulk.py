@@ -8,7 +8,6 @@ from pyspark.sql import functions as f
 
 import graveler
 from graveler import spark as gspark
-from graveler.committed.metarange import read
 from graveler.committed.splitting import Splitting
 from graveler.errors import (
     InvalidInputError,
@@ -78,15 +77,12 @@ def by_one_process(repo, tmp_path, values, to="", *, replace=False):
     return done, branch.commit("alone").metarange
 
 
-@pytest.mark.parametrize(("slice_rows", "partitions"), [(150, 5), (10**6, 1)])
-def test_an_empty_branch_gets_the_tree_of_one_process(
-    spark, repo, tmp_path, slice_rows, partitions
-):
+def test_an_empty_branch_gets_the_tree_of_one_process(spark, repo, tmp_path):
     values = rows(2_000)
     done, tree = by_one_process(repo, tmp_path, values, "lake/")
     main = repo.branch("main")
     result = gspark.import_frame(
-        main, frame(spark, values, partitions), "lake/", message="bulk", slice_rows=slice_rows
+        main, frame(spark, values, 5), "lake/", message="bulk", slice_rows=150
     )
     assert main.head.metarange == tree
     assert (result.files, result.size, result.removed) == (done.files, done.size, 0)
@@ -109,19 +105,6 @@ def test_a_tree_is_changed_as_one_process_changes_it(spark, repo, tmp_path, repl
     assert result.removed == done.removed == (700 if replace else 0)
     with pytest.raises(NoChangesError):
         gspark.import_frame(main, frame(spark, values), "lake/", message="again", replace=replace)
-
-
-def test_one_range_may_take_all_rows(spark, tmp_path):
-    with graveler.open(tmp_path / "lake", create=True) as lake:
-        whole = Splitting("hash", max_bytes=1 << 30, raggedness=1 << 40)
-        repo = lake.create_repository("bulk", splitting=whole)
-        repo.links.allow("s3://bucket/data")
-        _, tree = by_one_process(repo, tmp_path, rows(3_000))
-        gspark.import_frame(
-            repo.branch("main"), frame(spark, rows(3_000)), message="bulk", slice_rows=10
-        )
-        assert repo.branch("main").head.metarange == tree
-        assert len(read(repo.stores.ranges, tree)) == 1
 
 
 @pytest.mark.parametrize("repo", ["hash"], indirect=True)
@@ -174,7 +157,7 @@ def test_a_source_is_imported_alike_by_tasks_and_by_one_process(spark, repo, tmp
 
 
 @pytest.mark.parametrize("repo", ["hash"], indirect=True)
-def test_a_small_source_needs_no_spark(repo, tmp_path):
+def test_only_a_large_source_needs_spark(repo, tmp_path, monkeypatch):
     main = repo.branch("main")
     source, session = inventory(tmp_path, rows(40)), Mock()
     with pytest.raises(InvalidInputError, match="method"):
@@ -184,15 +167,10 @@ def test_a_small_source_needs_no_spark(repo, tmp_path):
     main.put("staged", b"1")
     with pytest.raises(StateError, match="staged write of 'staged'"):
         gspark.import_(main, source, message="m")
-
-
-@pytest.mark.parametrize("repo", ["hash"], indirect=True)
-def test_a_large_inventory_is_imported_by_spark(repo, tmp_path, monkeypatch):
-    source, session = inventory(tmp_path, rows(40)), Mock()
     monkeypatch.setattr(imports, "LARGE", 100)
     session.range.side_effect = RuntimeError("Spark is asked")
     with pytest.raises(RuntimeError, match="Spark is asked"):
-        gspark.import_(repo.branch("main"), source, message="m", spark=session)
+        gspark.import_(repo.create_branch("new"), source, message="m", spark=session)
 
 
 @pytest.mark.parametrize("repo", ["hash"], indirect=True)

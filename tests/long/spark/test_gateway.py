@@ -51,55 +51,32 @@ def folders(branch, prefix=""):
     return sorted({entry.path.rpartition("/")[0] for entry in branch.entries(prefix)})
 
 
-def test_a_table_is_written_and_read(spark, branch, dev):
+def test_every_job_is_one_commit(spark, branch, gateway, dev):
     frame(spark, (1, "a"), (2, "b")).write.partitionBy("day").parquet(f"{dev}/t")
-    assert rows(spark.read.parquet(f"{dev}/t")) == [(1, "a"), (2, "b")]
-    assert rows(spark.read.parquet(f"{dev}/t").where("day = 'b'")) == [(2, "b")]
-    assert [tuple(row) for row in spark.sql(f"table parquet.`{dev}/t/day=a`").collect()] == [(1,)]
     assert folders(branch) == ["t/day=a", "t/day=b"]
-
-
-def test_every_job_is_one_commit(spark, branch, dev):
-    frame(spark, (1, "a")).write.parquet(f"{dev}/t")
-    frame(spark, (2, "b")).write.mode("append").parquet(f"{dev}/t")
-    assert [branch.head.message, len(branch.head.parents)] == ["write t", 1]
-    assert not list(branch.uncommitted())
-    assert rows(spark.read.parquet(f"{dev}/t")) == [(1, "a"), (2, "b")]
-    assert rows(spark.read.parquet(f"{dev}~1/t")) == [(1, "a")]
-    with pytest.raises(AnalysisException, match="PATH_ALREADY_EXISTS"):
-        frame(spark, (3, "c")).write.parquet(f"{dev}/t")
-
-
-def test_partitions_that_have_rows_are_overwritten(spark, branch, dev):
-    frame(spark, (1, "a"), (2, "b")).write.partitionBy("day").parquet(f"{dev}/t")
+    assert rows(spark.read.parquet(f"{dev}/t").where("day = 'b'")) == [(2, "b")]
     writer = frame(spark, (3, "b"), (4, "c")).write.partitionBy("day").mode("overwrite")
     writer.option("partitionOverwriteMode", "dynamic").parquet(f"{dev}/t")
-    assert rows(spark.read.parquet(f"{dev}/t")) == [(1, "a"), (3, "b"), (4, "c")]
-    assert rows(spark.read.parquet(f"{dev}~1/t")) == [(1, "a"), (2, "b")]
+    assert [branch.head.message, len(branch.head.parents)] == ["write t", 1]
     assert not list(branch.uncommitted())
-
-
-def test_a_folder_is_overwritten_in_another_format(spark, branch, dev):
-    for values in ([(1, "a"), (2, "b")], [(3, "c")]):
-        frame(spark, *values).write.mode("overwrite").csv(f"{dev}/t", header=True)
+    branch.repository.refs.tags.create("v1", branch.head.id)
+    frame(spark, (5, "b")).write.mode("overwrite").csv(f"{dev}/t", header=True)
     found = spark.read.csv(f"{dev}/t", header=True, inferSchema=True)
-    assert rows(found) == [(3, "c")]
+    assert rows(found) == [(5, "b")]
     assert len(list(branch.entries())) == 1
-
-
-def test_a_table_of_sql_lives_on_a_branch(spark, branch, dev):
-    spark.sql(
-        f"create table days (id int, day string) using parquet partitioned by (day) "
-        f"location '{dev}/days'"
-    )
-    try:
-        spark.sql("insert into days values (1, 'a'), (2, 'b')")
-        spark.sql("insert overwrite days partition (day = 'b') values (3)")
-        assert rows(spark.table("days")) == [(1, "a"), (3, "b")]
-        assert folders(branch) == ["days/day=a", "days/day=b"]
-    finally:
-        spark.sql("drop table days")
-    assert branch.head.message == "write days"
+    old = spark.read.parquet(f"{gateway.address}tables/v1/t")
+    assert rows(old) == [(1, "a"), (3, "b"), (4, "c")]
+    assert old.join(found, "day").count() == 1
+    with pytest.raises(AnalysisException, match="PATH_ALREADY_EXISTS"):
+        frame(spark, (3, "c")).write.parquet(f"{dev}/t")
+    for hour in ("05:00", "06:00"):
+        frame(spark, (1, hour)).write.parquet(f"{dev}/in/2013/01/01/{hour}")
+    every = spark.read.option("recursiveFileLookup", "true").parquet(f"{dev}/in")
+    assert rows(every) == [(1, "05:00"), (1, "06:00")]
+    with pytest.raises(
+        (Py4JJavaError, PySparkException), match="only branches can, as /repository/branch/path"
+    ):
+        frame(spark, (2, "b")).write.parquet(f"{gateway.address}tables/v1/u")
 
 
 def test_the_program_spark_sql_works_on_a_branch(branch, gateway, dev, tmp_path):
@@ -133,23 +110,6 @@ def test_the_program_spark_sql_works_on_a_branch(branch, gateway, dev, tmp_path)
     assert branch.head.message == "write days"
 
 
-def test_two_refs_are_joined(spark, branch, gateway, dev):
-    frame(spark, (1, "old")).write.parquet(f"{dev}/t")
-    branch.repository.refs.tags.create("v1", branch.head.id)
-    frame(spark, (1, "new")).write.mode("overwrite").parquet(f"{dev}/t")
-    old = spark.read.parquet(f"{gateway.address}tables/v1/t")
-    new = spark.read.parquet(f"{dev}/t").withColumnRenamed("day", "now")
-    assert [tuple(row) for row in old.join(new, "id").collect()] == [(1, "old", "new")]
-
-
-def test_hours_with_a_colon_are_read(spark, branch, dev, tmp_path):
-    for hour in ("05:00", "06:00"):
-        frame(spark, (1, hour)).write.parquet(f"{dev}/in/2013/01/01/{hour}")
-    every = spark.read.option("recursiveFileLookup", "true").parquet(f"{dev}/in")
-    assert rows(every) == [(1, "05:00"), (1, "06:00")]
-    assert folders(branch) == ["in/2013/01/01/05:00", "in/2013/01/01/06:00"]
-
-
 def test_a_failed_job_leaves_nothing(spark, branch, dev):
     broken = spark.range(0, 100, numPartitions=4).selectExpr(
         "cast(id as int) id", "if(id < 99, 'a', raise_error('boom')) day"
@@ -159,15 +119,6 @@ def test_a_failed_job_leaves_nothing(spark, branch, dev):
     assert not list(branch.uncommitted())
     frame(spark, (1, "a")).write.mode("overwrite").parquet(f"{dev}/t")
     assert rows(spark.read.parquet(f"{dev}/t")) == [(1, "a")]
-
-
-def test_a_tag_is_not_written_and_spark_says_why(spark, branch, gateway, dev):
-    frame(spark, (1, "a")).write.parquet(f"{dev}/t")
-    branch.repository.refs.tags.create("v1", branch.head.id)
-    with pytest.raises(
-        (Py4JJavaError, PySparkException), match="only branches can, as /repository/branch/path"
-    ):
-        frame(spark, (2, "b")).write.parquet(f"{gateway.address}tables/v1/u")
 
 
 def test_a_stream_is_written_and_goes_on(spark, branch, dev, tmp_path):

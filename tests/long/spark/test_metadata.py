@@ -44,47 +44,37 @@ def load(spark, repo, **options):
     return reader.option("repository", repo.name).options(**options).load()
 
 
-def sizes(entries):
-    return {entry.path: (entry.size, entry.address, dict(entry.metadata)) for entry in entries}
-
-
-def changes(repo):
-    """Return path, kind and sizes of the differences from main to dev."""
-    return [
-        (
-            change.path,
-            change.kind,
-            change.before.size if change.before else None,
-            change.after.size if change.after else None,
-        )
-        for change in repo.diff("main", "dev")
-    ]
-
-
-@pytest.mark.parametrize("ref", ["main", "v1", "dev", "main~1"])
-def test_entries_are_those_of_the_library(repo, lake, ref):
-    for prefix in ("", "t1/"):
-        frame = lake.entries(ref, prefix=prefix)
-        assert sizes(frame.collect()) == sizes(repo.ref(ref).entries(prefix))
-    whole = lake.entries(ref)
-    by_range = {
-        row["range_id"]: row["count"] for row in whole.groupBy("range_id").count().collect()
-    }
-    assert by_range == {row.id: row.entries for row in lake.ranges(ref).collect()}
+def test_frames_are_those_of_the_library(repo, spark, lake):
+    for ref, prefix in (("main", ""), ("dev", "t1/")):
+        found = lake.entries(ref, prefix=prefix).collect()
+        wanted = {entry.path: dict(entry.metadata) for entry in repo.ref(ref).entries(prefix)}
+        assert {entry.path: dict(entry.metadata) for entry in found} == wanted
+    whole = lake.entries("main")
+    by_range = {row.range_id: row["count"] for row in whole.groupBy("range_id").count().collect()}
+    assert by_range == {row.id: row.entries for row in lake.ranges("main").collect()}
     assert whole.filter("path = 't1/01'").count() == 1
-    assert whole.count() == len(list(repo.ref(ref).entries()))  # the plan keeps no filter
-
-
-@pytest.mark.parametrize("method", ["auto", "process", "spark"])
-def test_a_diff_is_that_of_the_library(repo, lake, method):
-    whole = lake.diff("main", "dev", method=method)
-    found = whole.select("path", "kind", "before.size", "after.size")
-    assert [tuple(row) for row in found.collect()] == changes(repo)
-    inside = lake.diff("main", "dev", "t9/", method=method)
-    assert [row.path for row in inside.collect()] == ["t9/new"]
-    assert lake.diff("v1", "v1", method=method).count() == 0
+    assert whole.count() == len(list(repo.ref("main").entries()))  # the plan keeps no filter
+    changes = [(change.path, change.kind) for change in repo.diff("main", "dev")]
     by_tasks = lake.diff("main", "dev", method="spark")
-    assert (whole.schema, whole.collect()) == (by_tasks.schema, by_tasks.collect())
+    for method in ("auto", "process"):
+        made = lake.diff("main", "dev", method=method)
+        assert [(row.path, row.kind) for row in made.collect()] == changes
+        assert (made.schema, made.collect()) == (by_tasks.schema, by_tasks.collect())
+    log = [(commit.id, list(commit.parents)) for commit in repo.log("dev")]
+    assert [(row.id, row.parents) for row in lake.commits("dev").collect()] == log
+    (row,) = load(spark, repo, kind="conflicts", ref="dev", base="main").collect()
+    assert (row.path, row.base.size, row.source.size, row.dest.size) == ("t1/01", 1, 3, 4)
+    (first, *_) = load(spark, repo, kind="commits", versionAsOf="v1").collect()
+    assert first.id == repo.commit("v1").id
+
+
+def test_a_wrong_option_and_a_write_are_errors_that_help(spark, lake, repo):
+    options = {"kind": "refs", "prefix": "t1/"}
+    with pytest.raises(AnalysisException, match="option 'prefix': kind 'refs' does not know it"):
+        load(spark, repo, **options).count()
+    writer = lake.entries("v1").write.format("graveler").mode("append")
+    with pytest.raises(AnalysisException, match="writes nothing: write tables with"):
+        writer.options(lake=repo.stores.location, repository="tables", kind="entries").save()
 
 
 def test_a_diff_of_few_entries_starts_no_job(lake, monkeypatch, capsys):
@@ -101,23 +91,6 @@ def test_a_diff_of_few_entries_starts_no_job(lake, monkeypatch, capsys):
         lake.diff("main", "dev", method="driver")
 
 
-def test_commits_are_those_of_the_log(repo, lake):
-    rows = lake.commits("dev").collect()
-    assert [(row.id, row.message, row.parents) for row in rows] == [
-        (commit.id, commit.message, list(commit.parents)) for commit in repo.log("dev")
-    ]
-
-
-def test_the_driver_lists_refs_runs_and_conflicts(spark, repo):
-    with repo.run("hour 05", into=repo.create_branch("hours", exist_ok=True).name) as run:
-        run.put("out", b"1")
-    refs = load(spark, repo, kind="refs").filter("kind = 'tag'").collect()
-    assert [(row.name, row.commit_id) for row in refs] == [("v1", repo.commit("v1").id)]
-    assert [row.key for row in load(spark, repo, kind="runs").collect()] == ["hour 05"]
-    (row,) = load(spark, repo, kind="conflicts", ref="dev", base="main").collect()
-    assert (row.path, row.base.size, row.source.size, row.dest.size) == ("t1/01", 1, 3, 4)
-
-
 def test_a_view_shows_the_commit_of_its_first_plan(spark, repo):
     moving = repo.create_branch("moving")
     options = f"lake '{repo.stores.location}', repository 'tables', kind 'entries', ref 'moving'"
@@ -129,32 +102,6 @@ def test_a_view_shows_the_commit_of_its_first_plan(spark, repo):
     assert spark.sql("select count(*) from frozen").first()[0] == before
     assert frame.count() == before + is_remote(spark)  # a server plans again for every action
     assert load(spark, repo, kind="entries", ref="moving").count() == before + 1
-
-
-def test_a_version_is_named_as_spark_users_name_it(spark, repo):
-    between = repo.commit("dev").created  # between the two commits to main
-    for version in ({"versionAsOf": "v1"}, {"timestampAsOf": between.isoformat(" ")}):
-        rows = load(spark, repo, kind="commits", **version).collect()
-        assert rows[0].id == repo.commit("v1").id
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"kind": "files"}, "choose of entries, ranges, diff, commits"),
-        ({"kind": "refs", "prefix": "t1/"}, "option 'prefix': kind 'refs' does not know it"),
-        ({"kind": "entries", "ref": "nowhere"}, "no branch, tag or commit 'nowhere'"),
-    ],
-)
-def test_a_wrong_option_is_an_error_that_helps(spark, repo, options, message):
-    with pytest.raises(AnalysisException, match=message):
-        load(spark, repo, **options).count()
-
-
-def test_a_write_is_refused(spark, lake, repo):
-    writer = lake.entries("v1").write.format("graveler").mode("append")
-    with pytest.raises(AnalysisException, match="writes nothing: write tables with"):
-        writer.options(lake=repo.stores.location, repository="tables", kind="entries").save()
 
 
 def test_a_damaged_range_is_named(spark, tmp_path):

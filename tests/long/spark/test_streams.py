@@ -2,10 +2,6 @@
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -14,10 +10,6 @@ import graveler.spark as gs
 from graveler import checks
 from graveler.frames.spark.loading import is_remote
 from tests.harness.spark import started
-
-ROOT = Path(__file__).resolve().parents[3]
-_DRIVER = "tests.long.spark.stream_driver"
-_POINTS = ("files written and staged", "after the compare-and-set", "before the checkpoint")
 
 
 def rows(frame):
@@ -40,32 +32,6 @@ def put(folder, number, *values):
 def kept(spark, checkpoint):
     """Return the checkpoint for `batch_writer`: a Spark Connect server does not tell the query."""
     return str(checkpoint) if is_remote(spark) else ""
-
-
-def test_a_killed_driver_lands_each_batch_once(repo, spark, spark_master, tmp_path):
-    for number in range(3):
-        put(tmp_path / "inbox", number, number)
-    seen = []
-    for point in (*_POINTS, ""):
-        done = subprocess.run(
-            [sys.executable, "-m", _DRIVER, tmp_path, point, spark_master],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-        )
-        # with Spark Connect, a process of the server is killed, and the driver gets an error
-        killed = 1 if is_remote(spark) else -signal.SIGKILL
-        assert done.returncode == (killed if point else 0), (point, done.stderr[-3000:])
-        seen.append(batches(repo))
-    assert seen == [[], [0], [0, 1], [0, 1, 2]]
-    lake = gs.Tables(repo, spark)
-    assert rows(lake.read("main", "clicks/")) == [(number, "a") for number in range(3)]
-    for commit in repo.log("main", first_parent=True):
-        if commit.parents:
-            changes = repo.diff(commit.parents[0], commit)
-            assert {change.path.split("/")[0] for change in changes} == {"clicks", "counts"}
 
 
 def test_a_query_lands_each_batch_behind_the_gates(repo, spark, tmp_path):

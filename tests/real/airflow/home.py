@@ -1,14 +1,13 @@
 """An Airflow for the tests: a home, and the two processes that run DAGs in it."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from base64 import urlsafe_b64encode
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from time import monotonic
@@ -16,11 +15,13 @@ from typing import Any
 
 from graveler.base.clock import SystemClock
 from graveler.config import environment
+from tests.real.chaos.processes.services import Services, logs_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests/real/airflow/programs"
 AIRFLOW = Path(sys.executable).with_name("airflow")
 _AGAIN = 10
+_FERNET_KEY = urlsafe_b64encode(b"shared by the processes of tests").decode()
 _BUSY = b"Database error"
 PATIENCE = 600  # seconds; a machine that is busy with other tests is only slow
 
@@ -35,6 +36,7 @@ class Home:
 
     folder: Path
     port: int
+    running: list[Services] = field(default_factory=list, init=False, compare=False)
 
     @property
     def dags(self) -> Path:
@@ -67,6 +69,8 @@ class Home:
             "AIRFLOW_VAR_FLIGHTS_LANDING": str(self.landing),
             "AIRFLOW_VAR_MARKS": str(self.marks),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            # else each of the first processes makes a key of its own, and reads no trigger of others
+            "AIRFLOW__CORE__FERNET_KEY": _FERNET_KEY,
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             # "auto" uses uv if it is installed, and uv downloads pip
             "AIRFLOW__STANDARD__VENV_INSTALL_METHOD": "pip",
@@ -75,7 +79,8 @@ class Home:
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}",
+            # a writer waits a minute for the others on a busy machine, and not five seconds
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder}/airflow.db?timeout=60",
             "AIRFLOW__API__BASE_URL": url,
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self.port),
@@ -108,50 +113,37 @@ class Home:
     @contextmanager
     def services(self):
         """Run an API server and a scheduler (LocalExecutor) during a block; yield their API."""
-        with ExitStack() as stack:
-            for name in ("api-server", "scheduler"):
-                stack.enter_context(self.service(name))
+        with self.service("api-server", "scheduler", grace=0):
             self.run(AIRFLOW, "dags", "reserialize")
-            yield Api(f"http://127.0.0.1:{self.port}", self.folder)
+            yield Api(self)
 
     @contextmanager
-    def service(self, name: str):
-        with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [str(AIRFLOW), name],
-                cwd=self.folder,
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                yield
-            finally:
-                _end(process)
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(30)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # processes that it left behind
-    process.wait(30)
+    def service(self, *names: str, grace: float = 30):
+        """Run services during a block. They have `grace` seconds to end, or are killed at once."""
+        services = Services(self.folder, self.env, {name: (str(AIRFLOW), name) for name in names})
+        services.start()
+        self.running.append(services)
+        try:
+            yield
+        finally:
+            self.running.remove(services)
+            if grace:
+                services.stop(grace)
+            else:
+                services.die()
 
 
 class Api:
     """The part of Airflow's REST API that the tests need."""
 
-    def __init__(self, url: str, folder: Path) -> None:
-        self._url = url
-        self._folder = folder
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._url = f"http://127.0.0.1:{home.port}"
         self._token = ""
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def call(self, method: str, path: str, body: object = None, *, again: int = _AGAIN) -> Any:
-        """Return the answer to a request. The request is repeated if Airflow's database is busy."""
+        """Return the answer to a request. A request that Airflow cannot answer yet is repeated."""
         request = urllib.request.Request(  # noqa: S310 - our own address
             self._url + path,
             data=None if body is None else json.dumps(body).encode(),
@@ -166,8 +158,10 @@ class Api:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             told = error.read()[:500]
-            # SQLite allows one writer: Airflow answers so if another process writes for too long
-            if not (again and error.code == HTTPStatus.INTERNAL_SERVER_ERROR and _BUSY in told):
+            # SQLite allows one writer: Airflow answers so if another process writes for too long.
+            # It also fails to show the events whose run is queued.
+            passes = error.code == HTTPStatus.INTERNAL_SERVER_ERROR
+            if not (again and passes and (method == "GET" or _BUSY in told)):
                 raise AssertionError(f"{method} {path}: {error.code} {told!r}") from error
         SystemClock().sleep(1)
         return self.call(method, path, body, again=again - 1)
@@ -186,16 +180,16 @@ class Api:
         self._token = self.call("GET", "/auth/token")["access_token"]
 
     def wait(self, done: Any, what: str) -> None:
+        """Wait for what comes later. A service that has ended fails the wait at once."""
         deadline = monotonic() + PATIENCE
         while not done():
+            ended = [name for services in self._home.running for name in services.ended()]
+            assert not ended, f"{ended} ended while a test waited for {what}\n{self.logs()}"
             assert monotonic() < deadline, f"waited {PATIENCE} s for {what}\n{self.logs()}"
             SystemClock().sleep(0.5)
 
     def logs(self) -> str:
-        return "\n".join(
-            f"--- {log.name}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-40:])
-            for log in sorted(self._folder.glob("*.log"))
-        )
+        return logs_of(self._home.folder)
 
     def trigger(self, dag_id: str, partition: str | None = None, **params: str) -> Any:
         """Start a run by hand, for a partition if one is given; return its id."""

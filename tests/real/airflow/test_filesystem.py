@@ -1,100 +1,142 @@
-"""``ObjectStoragePath("grav://…")``: the provider's filesystem on a real lake."""
+# mypy: ignore-errors
+"""``ObjectStoragePath("grav://…")``: the provider's filesystem on a real lake, and XComs in it."""
 
 import json
-import sys
+import pickle
+from types import SimpleNamespace
 
 import pytest
+from airflow.sdk import ObjectStoragePath
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.serde import deserialize, serialize
 
-from tests.real.airflow.home import ROOT
+import graveler
+from graveler_airflow.storage.filesystem import get_fs
+from graveler_airflow.storage.xcom import GravelerXComBackend
+from tests.real.airflow.played import final
 
 STAGING = "airflow.providers.common.io.xcom.backend.XComObjectStorageBackend"
+HOUR = "input/2026/11/20/15:00"
+SECTION = "AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_"
 
 
 @pytest.fixture(scope="module")
-def results(home):
-    program = ROOT / "tests/real/airflow/programs/filesystem.py"
-    lake = home.folder / "stored"
-    connections = {
-        "stored": {"host": str(lake)},
-        "unmounted": {"host": str(home.folder / "unmounted")},
-        "wrong": {"host": "lake"},
-    }
-    output = home.run(
-        *(sys.executable, program, lake),
-        AIRFLOW__CORE__XCOM_BACKEND=STAGING,
-        AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_PATH="grav://stored@flights/dev/xcom/",
-        **{
-            f"AIRFLOW_CONN_{name.upper()}": json.dumps({"conn_type": "graveler", **fields})
-            for name, fields in connections.items()
-        },
-    )
-    return json.loads(output.splitlines()[-1])
+def flights(variables, connect, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stored")
+    connect("stored", host=str(folder))
+    connect("unmounted", host=str(folder / "unmounted"))
+    connect("wrong", host="lake")
+    variables.setenv("AIRFLOW__CORE__XCOM_BACKEND", STAGING)
+    variables.setenv(f"{SECTION}PATH", "grav://stored@flights/dev/xcom/")
+    with graveler.open(folder, create=True) as lake:
+        flights = lake.create_repository("flights")
+        flights.create_branch("dev").put(f"{HOUR}/a.csv", b"a,b")
+        flights.branch("dev").commit("a file")
+        yield flights
 
 
-def test_a_path_writes_to_a_branch_and_reads_it_back(results):
-    assert results["read"] == "a,b"
-    assert results["staged"] == ["input/2026/11/20/15:00/a.csv"]
-    assert results["listed"] == ["a.csv", "b.csv"]
+@pytest.fixture
+def root(flights):
+    return ObjectStoragePath(f"grav://stored@flights/dev/{HOUR}/")
 
 
-def test_a_commit_is_read_as_it_was_and_cannot_be_written(results):
-    assert results["pinned"] == ["a.csv"]
-    assert results["found"] == ["a.csv"]
-    assert results["read only"] in ("OSError", "PermissionError")
+def test_a_path_writes_to_a_branch_and_reads_it_back(flights, root):
+    (root / "b.csv").write_text("b")
+    assert (root / "b.csv").read_text() == "b"
+    assert [change.path for change in flights.branch("dev").uncommitted()] == [f"{HOUR}/b.csv"]
+    assert sorted(path.name for path in root.iterdir()) == ["a.csv", "b.csv"]
+    assert not (root / "c.csv").exists()
+    with pytest.raises(FileNotFoundError):
+        (root / "c.csv").read_text()
 
 
-def test_what_is_not_there_is_not_found(results):
-    assert results["missing"] is False
+def test_a_commit_is_read_as_it_was_and_cannot_be_written(flights, root):
+    pinned = ObjectStoragePath(f"grav://stored@flights/{flights.commit('dev').id}/{HOUR}/")
+    (root / "later.csv").write_text("b")
+    assert [path.name for path in pinned.iterdir()] == ["a.csv"]
+    assert [path.name for path in pinned.parent.rglob("*.csv")] == ["a.csv"]
+    with pytest.raises(OSError, match="only branches can be written"):
+        (pinned / "d.csv").write_text("no")
 
 
-def test_a_path_travels_through_xcom_with_its_connection(results):
-    assert results["travelled"] == "a,b"
+def test_a_path_travels_through_xcom_with_its_connection(root):
+    travelled = deserialize(json.loads(json.dumps(serialize(root / "a.csv"))))
+    assert travelled.read_text() == "a,b"
 
 
-def test_a_lake_can_be_given_in_place_of_a_connection(results):
-    assert results["given"] == "a,b"
+def test_a_filesystem_may_have_a_lake_and_needs_no_airflow(flights, root):
+    given = get_fs(None, {"lake": flights.stores.location})
+    for fs in (given, root.fs):
+        assert type(pickle.loads(pickle.dumps(fs))).__name__ == "GravelerFileSystem"
+    assert given.cat_file(f"grav://flights/dev/{HOUR}/a.csv") == b"a,b"
 
 
-def test_a_pickled_filesystem_needs_no_airflow(results):
-    assert results["pickled"] == ["GravelerFileSystem", "GravelerFileSystem"]
+ACCESSES = [
+    lambda path: path.exists(),
+    lambda path: path.is_file(),
+    lambda path: path.is_dir(),
+    lambda path: list(path.iterdir()),
+    lambda path: path.read_text(),
+    lambda path: path.write_text("lost"),
+    lambda path: path.unlink(missing_ok=True),
+]
 
 
 @pytest.mark.parametrize(
-    ("path", "error"),
+    ("path", "kind", "error"),
     [
-        ("no lake", "ConnectionError: [Errno 113] connection 'unmounted': no lake at "),
-        ("wrong", "ConnectionError: [Errno 113] connection 'wrong': the host 'lake' is a relative"),
-        ("not defined", "AirflowNotFoundException: The conn_id `undefined` isn't defined"),
-        ("no connection", "InvalidPathError: [Errno 22] which lake? "),
+        ("unmounted@flights", "ConnectionError", "connection 'unmounted': no lake at "),
+        ("wrong@flights", "ConnectionError", "connection 'wrong': the host 'lake' is a relative"),
+        ("undefined@flights", "AirflowNotFoundException", "The conn_id `undefined` isn't defined"),
+        ("flights", "InvalidPathError", r"which lake\? .*grav://connection@repository/branch/path"),
     ],
 )
-def test_a_broken_connection_is_an_error_of_every_call(results, path, error):
-    assert [raised for raised in results["broken"][path] if not raised.startswith(error)] == []
+def test_a_broken_connection_is_an_error_of_every_call(home, flights, path, kind, error):
+    for access in ACCESSES:
+        with pytest.raises(Exception, match=error) as raised:
+            access(ObjectStoragePath(f"grav://{path}/dev/a.csv"))
+        assert raised.type.__name__ == kind
 
 
-def test_a_path_without_a_connection_is_told_its_form(results):
-    assert "grav://connection@repository/branch/path" in results["broken"]["no connection"][0]
-
-
-def test_the_xcom_backend_that_never_commits_is_refused(results):
-    assert results["xcom"].endswith(
-        "set [core] xcom_backend to graveler_airflow.storage.xcom.GravelerXComBackend, which "
-        "commits each value"
+def test_the_xcom_backend_that_never_commits_is_refused(flights):
+    values = ObjectStoragePath("grav://stored@flights/dev/xcom")
+    said = (
+        "set .core. xcom_backend to graveler_airflow.storage.xcom.GravelerXComBackend, which comm"
     )
+    with final(said):
+        (values / "x/return_value").write_bytes(b"{}")
 
 
-def test_wrong_settings_of_the_xcom_backend_are_named(results):
-    *places, branch = results["settings"].values()
-    assert len(places) == 3
-    for message in places:
-        assert "give grav://connection@repository/branch/folder" in message
-    for message in (branch, results["protected"]):
-        assert "[common.io] xcom_objectstorage_path = 'grav://stored@flights/" in message
-    assert "no branch 'none'" in branch
-    assert "protected" in results["protected"]
+@pytest.fixture
+def stored(flights, monkeypatch):
+    """Return a function that lets the XCom backend store a value, and returns what it reads."""
+
+    def stored(path="grav://stored@flights/dev/values", compression=""):
+        terms = {"THRESHOLD": "0", "PATH": path, "COMPRESSION": compression}
+        for name, value in terms.items():
+            monkeypatch.setenv(f"{SECTION}{name}", value)
+        value = GravelerXComBackend.serialize_value([1, 2], key="k", task_id="t")
+        return GravelerXComBackend.deserialize_value(SimpleNamespace(value=value))
+
+    return stored
 
 
-def test_values_can_be_compressed(results):
-    *values, unknown = results["compressions"].values()
-    assert values == ["[1, 2]"] * 3
-    assert "give one of ['bz2', 'gzip'," in unknown
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        *((path, "give grav://connection@repository/branch/folder") for path in ("", "s3://b/v")),
+        ("grav://stored@flights", "give grav://connection@repository/branch/folder"),
+        ("grav://stored@flights/none/values", "_path = 'grav://stored@flights/.*no branch 'none'"),
+        ("grav://stored@flights/main/values", "_path = 'grav://stored@flights/.*protected"),
+    ],
+)
+def test_wrong_settings_of_the_xcom_backend_are_named(flights, stored, path, says):
+    flights.protection.add("main")
+    with final(says):
+        stored(path)
+
+
+def test_values_can_be_compressed(stored):
+    assert [stored(compression=name) for name in ("", "gzip", "zstd")] == [[1, 2]] * 3
+    with pytest.raises(AirflowFailException, match=r"give one of \['bz2', 'gzip',"):
+        stored(compression="none")

@@ -1,27 +1,63 @@
+# mypy: ignore-errors
 """The operators on branches, commits and files: a second try does nothing twice."""
 
+from types import SimpleNamespace
+
 import pytest
+from airflow.sdk.exceptions import AirflowSkipException
+
+import graveler_airflow as ga
+from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler_airflow.dag.handles import pack
+from tests.real.airflow.played import context, final, tries
+
+COMMITTING = {"branch": "main", "message": "more"}
 
 
-@pytest.fixture(scope="module")
-def results(home):
-    return home.ask("repository_operators")
+def once(operator):
+    """Execute a task twice; return its one result."""
+    (result,) = {*tries(operator)}
+    return result
 
 
-def test_a_branch_is_made_once_however_often_the_task_is_tried(results):
-    assert results["create"] == ["dev", "dev"]
+def execute(operator):
+    return operator.execute(context(operator.task_id))
 
 
-def test_an_existing_branch_is_an_error_unless_exist_ok(results):
-    assert results["elsewhere"].startswith("AirflowFailException: already-exists: branch 'dev'")
-    assert "exist_ok=True" in results["elsewhere"]
-    assert results["exist_ok"] == "dev"
+@pytest.fixture
+def main(repo):
+    return repo.branch("main")
 
 
-def test_a_commit_is_made_once_and_names_its_task(results):
-    first, second, head = results["commit"]
-    assert first == second == head
-    assert results["metadata"] == {
+@pytest.fixture
+def dev(repo, request):
+    """A branch with a staged file."""
+    branch = repo.create_branch(request.node.name[5:].replace("_", "-"))
+    branch.put(f"{branch.name}/b", b"2")
+    return branch
+
+
+def paths(view, prefix=""):
+    return [entry.path for entry in view.entries(prefix)]
+
+
+def test_a_branch_is_made_once_and_another_task_finds_it(repo):
+    made = {"branch": "new"}
+    assert once(ga.GravelerCreateBranchOperator(task_id="create", **made)) == "new"
+    repo.branch("new").put("new", b"1")
+    repo.branch("new").commit("new")
+    with final("^already-exists: branch 'new'.*exist_ok=True"):
+        execute(ga.GravelerCreateBranchOperator(task_id="c", **made))
+    assert execute(ga.GravelerCreateBranchOperator(task_id="c", exist_ok=True, **made)) == "new"
+
+
+def test_a_commit_is_made_once_and_names_its_task(dev):
+    commit = ga.GravelerCommitOperator(
+        task_id="commit", branch=dev.name, message="more", metadata={"source": "bts"}
+    )
+    made = once(commit)
+    assert made == dev.head.id
+    assert dict(dev.head.metadata) == {
         "orchestrator": "airflow",
         "airflow.dag_id": "d",
         "airflow.run_id": "r1",
@@ -31,104 +67,143 @@ def test_a_commit_is_made_once_and_names_its_task(results):
         "source": "bts",
         "url": "https://airflow.example/log/commit",
     }
-
-
-def test_a_task_links_to_its_commit_changes_and_run(results):
-    commit, changes, run = results["links"]
-    made = results["commit"][0]
-    base = "https://airflow.example/graveler"
-    assert commit == f"{base}/commit?conn=graveler_default&repo=flights&ref={made}"
-    assert changes.startswith(f"{base}/diff?conn=graveler_default&repo=flights&left=")
+    key = SimpleNamespace(dag_id="d", run_id="r1")
+    of_commit, changes, run = (
+        link.get_link(commit, ti_key=key).removeprefix("https://airflow.example/graveler/")
+        for link in commit.operator_extra_links
+    )
+    assert of_commit == f"commit?conn=graveler_default&repo=flights&ref={made}"
+    assert changes.startswith("diff?conn=graveler_default&repo=flights&left=")
     assert changes.endswith(f"&right={made}")
-    assert run == f"{base}/runs?dag_id=d&run_id=r1"
+    assert run == "runs?dag_id=d&run_id=r1"
 
 
-def test_with_nothing_staged_the_task_fails_skips_or_commits(results):
-    assert results["nothing to commit"].startswith("AirflowFailException: no-changes")
-    assert results["nothing: skip"].startswith("AirflowSkipException")
-    assert results["nothing: commit"] is True
+def test_with_nothing_staged_the_task_fails_skips_or_commits(repo):
+    def commit(**more):
+        return execute(ga.GravelerCommitOperator(task_id="other", **COMMITTING, **more))
+
+    with final("^no-changes"):
+        commit()
+    with pytest.raises(AirflowSkipException):
+        commit(on_empty="skip")
+    assert commit(on_empty="commit") == repo.commit("main").id
 
 
-def test_a_merge_is_made_once_and_names_its_task(results):
-    first, second, head = results["merge"]
-    assert first == second == head
-    assert results["merge says"] == ["done", "merge"]
+def test_a_merge_is_made_once_and_names_its_task(dev, main):
+    dev.commit("b")
+    merge = ga.GravelerMergeOperator(task_id="merge", source=dev.name, metadata={"why": "done"})
+    assert once(merge) == main.head.id
+    assert (main.head.metadata["why"], main.head.metadata["airflow.task_id"]) == ("done", "merge")
 
 
-def test_a_merge_conflict_is_not_tried_again(results):
-    assert results["conflict"].startswith("AirflowFailException: merge-conflict")
+def test_a_tag_is_made_once_and_never_moved(repo, main):
+    tag = ga.GravelerTagOperator(task_id="tag", tag="v1")
+    assert once(tag) == repo.tags.list()["v1"]
+    main.put("after the tag", b"1")
+    main.commit("after the tag")
+    with final("^already-exists: tag 'v1'"):
+        execute(tag)
 
 
-def test_a_tag_is_made_once_and_never_moved(results):
-    first, second, named = results["tag"]
-    assert first == second == named
-    assert results["tag elsewhere"].startswith("AirflowFailException: already-exists: tag 'v1'")
+def test_a_revert_is_made_once(main):
+    main.put("reverted", b"1")
+    wrong = main.commit("wrong").id
+    assert once(ga.GravelerRevertOperator(task_id="revert", commit=wrong)) == main.head.id
+    assert not main.exists("reverted")
+    with final("^no-changes"):
+        execute(ga.GravelerRevertOperator(task_id="again", commit=wrong))
 
 
-def test_a_revert_is_made_once(results):
-    first, second, head, paths = results["revert"]
-    assert first == second == head
-    assert paths == ["a"]
-    assert results["nothing to revert"].startswith("AirflowFailException: no-changes")
+@pytest.fixture
+def landing(repo, tmp_path):
+    repo.links.allow(str(tmp_path))
+    (tmp_path / "05").mkdir()
+    for name in ("x.csv", "y.csv", "y.txt"):
+        (tmp_path / "05" / name).write_text(name)
+    return tmp_path
 
 
-def test_files_of_a_store_are_linked_where_they_are(results):
-    first, second, head = results["link"]
-    assert first == second == head
-    assert results["linked"] == {
-        "input/2013/01/01/05/x.csv": ["x.csv", "x.csv", 5],
-        "input/2013/01/01/05/y.csv": ["y.csv", "y.csv", 5],
-    }
+def linking(landing, *, at="", task_id="link", **given):
+    return ga.GravelerLinkOperator(task_id=task_id, source=f"{landing}{at}", **given)
 
 
-def test_without_a_prefix_files_are_linked_by_their_own_names(results):
-    assert results["at the top"] == ["05/y.txt"]
+def test_files_of_a_store_are_linked_where_they_are(landing, main):
+    link = linking(landing, branch="main", prefix="linked/", pattern="*.csv")
+    assert once(link) == main.head.id
+    for name in ("x.csv", "y.csv"):
+        entry = main.stat(f"linked/05/{name}")
+        assert main.get(entry.path).decode() == entry.address.rpartition("/")[2] == name
+        assert entry.size == 5
+    assert paths(main, "linked/") == ["linked/05/x.csv", "linked/05/y.csv"]
+    execute(linking(landing, branch="main", prefix="", pattern="*.txt"))
+    assert main.exists("05/y.txt")
 
 
-def test_missing_files_are_retried(results):
-    assert results["no files yet"].startswith("ObjectNotFoundError: no file")
-    assert results["no files"] is None
+def test_missing_files_are_retried(landing):
+    missing = {"at": "/06", "branch": "main", "prefix": "input/06", "task_id": "none"}
+    with pytest.raises(ObjectNotFoundError, match=r"^no file"):
+        execute(linking(landing, **missing))
+    assert execute(linking(landing, **missing, missing_ok=True)) is None
 
 
-def test_files_are_deleted_below_a_prefix_in_one_commit(results):
-    first, second, head, left = results["delete"]
-    assert first == second == head
-    assert left == ["input/2013/01/01/05/y.csv"]
+def test_files_are_deleted_by_prefix_or_path_in_one_commit(main):
+    for name in ("x", "xy", "y", "z"):
+        main.put(f"deleted/{name}", b"1")
+    main.commit("names")
+
+    def delete(**given):
+        operator = ga.GravelerDeleteOperator(task_id="delete", branch="main", **given)
+        assert once(operator) == main.head.id
+        return paths(main, "deleted/")
+
+    assert delete(paths="deleted/xy") == ["deleted/x", "deleted/y", "deleted/z"]
+    main.put("deleted/xy", b"1")
+    main.commit("again")
+    later = ga.GravelerDeleteOperator(task_id="two", branch="main", prefix="deleted/x")
+    assert once(later) == main.head.id
+    several = [f"deleted/{name}" for name in "yz"]
+    once(ga.GravelerDeleteOperator(task_id="named", branch="main", paths=several))
+    assert paths(main, "deleted/") == []
 
 
-def test_one_path_or_several_are_deleted_and_no_other(results):
-    assert results["delete named"] == [["a", "x", "y", "z"], ["a", "x"]]
+def test_files_in_a_run_are_a_step_that_a_second_try_replaces(repo, landing):
+    run = repo.runs.open("in a run")
+    step = linking(landing, run=pack(run.handle), prefix="run/input/", pattern="*.csv")
+    first, second = tries(step)
+    assert first != second == repo.commit(run.branch).id
+    assert repo.commit(run.branch).metadata["graveler.step"] == "link"
+    assert paths(repo.ref(run.branch), "run/") == [f"run/input/05/{name}.csv" for name in "xy"]
+    assert paths(repo.ref("main"), "run/") == []
 
 
-def test_files_in_a_run_are_a_step_that_a_second_try_replaces(results):
-    first, second, head = results["step"]
-    assert second == head
-    assert first != second
-    assert results["step is"] == "stepped"
-    assert results["in the run"] == ["run/input/05/x.csv", "run/input/05/y.csv"]
-    assert results["main meanwhile"] == []
+def test_a_missing_branch_is_an_error_only_for_the_first_try(repo, dev):
+    assert once(ga.GravelerDeleteBranchOperator(task_id="drop", branch=dev.name)) is None
+    assert dev.name not in [branch.name for branch in repo.branches()]
+    with final("^ref-not-found"):
+        execute(ga.GravelerDeleteBranchOperator(task_id="none", branch=dev.name))
+    missing = ga.GravelerDeleteBranchOperator(task_id="none", branch=dev.name, missing_ok=True)
+    assert execute(missing) is None
 
 
-def test_a_missing_branch_is_an_error_only_for_the_first_try(results):
-    assert results["drop"] == [None, None]
-    assert results["drop none"].startswith("AirflowFailException: ref-not-found")
-    assert results["drop none ok"] is None
-    assert results["branches"] == ["main"]
+@pytest.mark.parametrize(
+    ("kind", "given", "says"),
+    [
+        (ga.GravelerLinkOperator, {"run": "r", "branch": "b", "source": "s"}, "one of run"),
+        (ga.GravelerDeleteOperator, {"branch": "main"}, "one of paths and prefix"),
+        (ga.GravelerCommitOperator, {"branch": "b", "on_empty": "pass"}, "'pass'"),
+    ],
+)
+def test_contradicting_arguments_are_refused_at_parse(kind, given, says):
+    with pytest.raises(InvalidInputError, match=says):
+        kind(task_id="t", **given, **({"prefix": "p"} if "source" in given else {}))
 
 
-def test_a_task_on_a_deleted_branch_fails_without_a_retry(results):
-    assert results["gone"].startswith("AirflowFailException: ref-not-found")
-    assert "dev" in results["gone"]
+CLASSES = [getattr(ga, name) for name in ga.__all__ if name.endswith(("Operator", "Sensor"))]
 
 
-def test_contradicting_arguments_are_refused_at_parse(results):
-    assert "one of run" in results["wrong"]["both"]
-    assert "one of paths and prefix" in results["wrong"]["none"]
-    assert "'pass'" in results["wrong"]["on_empty"]
-
-
-def test_what_names_something_is_templated(results):
-    for field in (
+def test_what_names_something_is_templated():
+    templated = {f"{kind.__name__} {field}" for kind in CLASSES for field in kind.template_fields}
+    assert templated >= {
         "GravelerCommitOperator branch",
         "GravelerCreateBranchOperator source",
         "GravelerDeleteBranchOperator branch",
@@ -140,14 +215,17 @@ def test_what_names_something_is_templated(results):
         "GravelerRevertOperator branch",
         "GravelerIngestSensor into",
         "GravelerTagOperator tag",
-    ):
-        assert field in results["templated"]
+    }
     of_a_run = {f"Graveler{act}Operator" for act in ("Gate", "PublishRun", "CloseRun")}
-    operators = {field.partition(" ")[0] for field in results["templated"]}
-    assert {
-        name for name in operators if f"{name} graveler_conn_id" not in results["templated"]
-    } == of_a_run
+    names = {field.partition(" ")[0] for field in templated}
+    assert {name for name in names if f"{name} graveler_conn_id" not in templated} == of_a_run
 
 
-def test_mappings_are_rendered_as_json(results):
-    assert results["as text"] == ["GravelerRollbackOperator run"]  # a run's key
+def test_mappings_are_rendered_as_json():
+    as_text = {
+        f"{kind.__name__} {field}"
+        for kind in CLASSES
+        for field in {"metadata", "paths", "run"} & {*kind.template_fields}
+        if field not in kind.template_fields_renderers
+    }
+    assert as_text == {"GravelerRollbackOperator run"}  # a run's key

@@ -117,6 +117,12 @@ def is_digest(key: str) -> bool:
     return " digest_job " in key
 
 
+def judged(candidate: Any, hour: datetime) -> bool | str:
+    """Return whether the tables of an hour have exactly the expected files, or what they have."""
+    there = {entry.path for root in ROOTS for entry in candidate.entries(folder(root, hour))}
+    return there == set(expected(hour)) or f"not the files of the hour: {sorted(there)}"
+
+
 def _written(view: Any, root: str, hour: datetime) -> list[Row]:
     return [
         row

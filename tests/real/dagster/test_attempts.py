@@ -1,12 +1,15 @@
 """Which attempt a Dagster run works in, also when the code changes, and what a new one starts from."""
 
+from typing import Any
+
 import dagster as dg
 import pytest
 
-from dagster_graveler import GravelerIOManager, GravelerResource, graveler_definitions
+from dagster_graveler import GravelerResource, graveler_definitions
 from dagster_graveler import context as contexts
+from tests.real.dagster.programs.looking import tree
 
-DAYS = dg.StaticPartitionsDefinition(["mon", "tue"])
+DAYS = dg.StaticPartitionsDefinition(["mon"])
 FAILING = [False]
 
 
@@ -23,31 +26,26 @@ def total(raw: str) -> str:
 
 
 @pytest.fixture
-def days(resource):
-    FAILING[0] = False
-    manager = GravelerIOManager(graveler=resource)
-    return graveler_definitions([raw, total], resource, io_manager=manager, name="days")
+def launch(resource, instance):
+    """Launch all steps of a day by the job, or as assets picked by hand."""
+    defs = graveler_definitions([raw, total], resource, name="days")
+    by_hand = defs.resolve_implicit_global_asset_job_def()
+    keys = [dg.AssetKey(name) for name in ("raw", "total", "days_publish")]
 
-
-@pytest.fixture
-def pick(days, instance):
-    def pick(*names, partition="mon", version="1"):
-        return days.resolve_implicit_global_asset_job_def().execute_in_process(
+    def launch(version, *, picked=False, fails=False):
+        FAILING[0] = fails
+        given: dict[str, Any] = {"asset_selection": keys} if picked else {}
+        job = by_hand if picked else defs.resolve_job_def("days_job")
+        result = job.execute_in_process(
             instance=instance,
-            partition_key=partition,
-            asset_selection=[dg.AssetKey(name) for name in names],
+            partition_key="mon",
             tags={"version": version},
             raise_on_error=False,
+            **given,
         )
+        assert result.success != fails
 
-    return pick
-
-
-ALL = ("raw", "total", "days_publish")
-
-
-def on_main(repo, asset="total", partition="mon"):
-    return repo.ref("main").get(f"{asset}/{partition}/data").decode()
+    return launch
 
 
 def test_steps_share_a_branch_when_the_code_changes_between(repo, resource, instance, monkeypatch):
@@ -63,8 +61,7 @@ def test_steps_share_a_branch_when_the_code_changes_between(repo, resource, inst
     def second(first: str) -> str:
         return f"second of {first}"
 
-    manager = GravelerIOManager(graveler=resource)
-    defs = graveler_definitions([first, second], resource, io_manager=manager, name="two")
+    defs = graveler_definitions([first, second], resource, name="two")
     done = defs.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
         asset_selection=[dg.AssetKey(name) for name in ("first", "second", "two_publish")],
@@ -75,44 +72,28 @@ def test_steps_share_a_branch_when_the_code_changes_between(repo, resource, inst
     assert instance.get_run_by_id(done.run_id).tags["graveler/job"] == "two_job"
 
 
-def test_a_parked_day_is_published_after_another_run_was(repo, days, instance, pick):
-    job = days.resolve_job_def("days_job")
-
-    def launch(version):
-        return job.execute_in_process(
-            instance=instance,
-            partition_key="mon",
-            tags={"version": version},
-            raise_on_error=False,
-        ).success
-
-    FAILING[0] = True
-    assert not launch("1")
-    FAILING[0] = False
-    assert pick(*ALL, version="2").success
-    FAILING[0] = True
-    assert not launch("3")
+def test_a_parked_day_is_published_after_another_run_was(repo, launch):
+    launch("1", fails=True)
+    launch("2", picked=True)
+    launch("3", fails=True)
     with repo.run("a correction") as other:
         other.put("raw/mon/data", b"corrected")
-    FAILING[0] = False
-    assert launch("4")
-    assert (on_main(repo, "raw"), on_main(repo)) == ("4", "of 4")
+    launch("4")
+    assert tree(repo.ref("main")) == {"raw/mon/data": "4", "total/mon/data": "of 4"}
 
 
-def test_a_launch_of_every_step_starts_from_the_head_of_main(repo, days, instance, pick):
-    FAILING[0] = True
-    assert not pick(*ALL, version="old").success
+def test_a_launch_of_every_step_starts_from_the_head_of_main(repo, launch):
+    launch("old", picked=True, fails=True)
     (parked,) = repo.runs.list()
     with repo.run("another") as other:
         other.put("beside", b"1")
-    FAILING[0] = False
-    assert pick(*ALL, version="new").success
+    launch("new", picked=True)
     record = repo.runs.get(parked.key)
     assert (record.attempt, record.forked) == (2, 2)
-    assert on_main(repo) == "of new"
+    assert tree(repo.ref("main"))["total/mon/data"] == "of new"
 
 
-def test_a_conflict_names_the_way_to_start_again(repo, resource, instance):
+def test_a_conflict_names_the_way_to_start_again(repo, run_job):
     @dg.asset(deps=["early"])
     def mine() -> str:
         with repo.run("another") as other:
@@ -123,12 +104,9 @@ def test_a_conflict_names_the_way_to_start_again(repo, resource, instance):
     def early() -> str:
         return "early"
 
-    manager = GravelerIOManager(graveler=resource)
-    defs = graveler_definitions([early, mine], resource, io_manager=manager, name="two")
-    job = defs.resolve_job_def("two_job")
-    done = job.execute_in_process(instance=instance, raise_on_error=False)
-    assert not done.success
+    done = run_job([early, mine], raise_on_error=False)
+    assert tree(repo.ref("main")) == {"mine/data": "theirs"}
     (parked,) = repo.runs.list("PARKED")
-    described = str(done.failure_data_for_node("two_publish"))
+    described = str(done.failure_data_for_node("graveler_publish"))
     assert f"graveler run abandon {parked.key!r}" in described.replace("\\", "")
     assert "launch all steps again" in described

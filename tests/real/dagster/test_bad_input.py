@@ -5,40 +5,28 @@ from contextlib import suppress
 import dagster as dg
 import pytest
 
-from dagster_graveler import GravelerIOManager, GravelerResource, build_publish_asset
+from dagster_graveler import GravelerResource
 from dagster_graveler.resource import forget_runs
-from graveler.errors import (
-    BackendUnavailableError,
-    FencedError,
-    InvalidInputError,
-    RepositoryNotFoundError,
-)
+from graveler.errors import BackendUnavailableError, FencedError
 from graveler.gates import gate
 from graveler.lake.shared import close_lakes
 from graveler.refs.mover import remove
+from tests.real.dagster.programs.looking import on_main
 
 parts = dg.StaticPartitionsDefinition(["x", "hour é 05:00 / ~^@ \N{SNOWMAN}"])
 
 
 @pytest.fixture
-def execute(instance, lake):
+def execute(make, lake):
     """Make and publish one asset whose body may do anything to the lake."""
 
     def run(body, *, partition="x", gates=(), **settings):
-        resource = GravelerResource(lake=lake, repository="flights", **settings)
-
         @dg.asset(partitions_def=parts)
         def made(context: dg.AssetExecutionContext, graveler: GravelerResource) -> None:
             body(context, graveler)
 
-        publish = build_publish_asset("publish", [made], gates=gates, partitions_def=parts)
-        defs = dg.Definitions(
-            [made, publish],
-            jobs=[dg.define_asset_job("job")],
-            resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
-        )
-        job = defs.resolve_job_def("job")
-        return job.execute_in_process(instance=instance, partition_key=partition)
+        graveler = GravelerResource(lake=lake, repository="flights", **settings)
+        return make(made, partition=partition, gates=gates, graveler=graveler)
 
     return run
 
@@ -48,33 +36,24 @@ def write(context, graveler):
         step.put("made", b"1")
 
 
-def paths(repo):
-    return [entry.path for entry in repo.ref("main").entries()]
+def deleted(repo, context, graveler):
+    write(context, graveler)
+    remove(repo.stores.refs, graveler.run(context).branch, lambda _: True)
 
 
-def test_a_run_branch_that_somebody_deleted(repo, execute):
-    def body(context, graveler):
-        write(context, graveler)
-        remove(repo.stores.refs, graveler.run(context).branch, lambda _: True)
-
-    with pytest.raises(FencedError, match="was deleted"):
-        execute(body)
-    assert paths(repo) == []
-    assert execute(write).success
-    assert paths(repo) == ["made"]
+def taken_over(repo, context, graveler):
+    with graveler.step(context) as step:
+        repo.runs.open(graveler.run(context).key)
+        step.put("stale", b"1")
 
 
-def test_a_run_that_another_has_taken_over(repo, execute):
-    def body(context, graveler):
-        with graveler.step(context) as step:
-            repo.runs.open(graveler.run(context).key)
-            step.put("stale", b"1")
-
-    with pytest.raises(FencedError):
-        execute(body)
-    assert paths(repo) == []
-    assert execute(write).success
-    assert paths(repo) == ["made"]
+@pytest.mark.parametrize("happens", [deleted, taken_over])
+def test_a_run_that_lost_its_branch_is_fenced(repo, execute, happens):
+    with pytest.raises(FencedError, match="was deleted" if happens is deleted else None):
+        execute(lambda context, graveler: happens(repo, context, graveler))
+    assert on_main(repo) == []
+    execute(write)
+    assert on_main(repo) == ["made"]
 
 
 def test_a_partition_of_an_odd_name(repo, execute):
@@ -104,25 +83,6 @@ def test_a_lake_that_is_briefly_missing(repo, execute, tmp_path):
     assert execute(write).success
 
 
-def test_a_second_step_of_one_name_in_a_try(repo, execute):
-    def body(context, graveler):
-        for hour in ("05:00", "06:00"):
-            with graveler.step(context) as step:
-                step.put(hour, b"1")
-
-    with pytest.raises(InvalidInputError, match=r"'made' was done already in this try.*name="):
-        execute(body)
-    assert paths(repo) == []
-
-    def named(context, graveler):
-        for hour in ("05:00", "06:00"):
-            with graveler.step(context, name=hour) as step:
-                step.put(hour, b"1")
-
-    assert execute(named).success
-    assert paths(repo) == ["05:00", "06:00"]
-
-
 def test_a_failed_step_may_be_tried_again_in_the_same_function(repo, execute):
     def body(context, graveler):
         with suppress(ConnectionError), graveler.step(context) as step:
@@ -130,38 +90,8 @@ def test_a_failed_step_may_be_tried_again_in_the_same_function(repo, execute):
             raise ConnectionError("lost")
         write(context, graveler)
 
-    assert execute(body).success
-    assert paths(repo) == ["made"]
-
-
-def test_a_missing_repository(repo, lake, instance):
-    resource = GravelerResource(lake=lake, repository="fights")
-
-    @dg.asset
-    def made() -> str:
-        return "1"
-
-    with pytest.raises(dg.DagsterResourceFunctionError) as error:
-        dg.materialize(
-            [made],
-            instance=instance,
-            resources={"io_manager": GravelerIOManager(graveler=resource)},
-        )
-    assert isinstance(error.value.__cause__, RepositoryNotFoundError)
-    assert "fights" in str(error.value.__cause__)
-
-
-def test_a_run_that_waits_for_another_target_stops_no_other(repo, execute):
-    repo.create_branch("dev")
-
-    def broken(context, graveler):
-        write(context, graveler)
-        raise ConnectionError("lost")
-
-    with pytest.raises(ConnectionError):
-        execute(broken, into="dev")
-    assert execute(write).success
-    assert paths(repo) == ["made"]
+    execute(body)
+    assert on_main(repo) == ["made"]
 
 
 @pytest.mark.parametrize(
@@ -173,6 +103,7 @@ def test_a_gate_that_does_not_let_through(repo, execute, judged, message):
     with pytest.raises(dg.Failure) as failure:
         execute(write, gates=[gate("strict")(judged)])
     assert message in str(failure.value.description)
+    assert not failure.value.allow_retries
     assert failure.value.metadata["graveler/branch"].value == next(repo.runs.list("PARKED")).branch
-    assert paths(repo) == []
+    assert on_main(repo) == []
     assert execute(write).success

@@ -1,9 +1,7 @@
-"""The hours of the flights through Dagster: one is damaged, and one is killed during a write."""
+"""The hours of the flights through Dagster: one is damaged."""
 
 import csv
 import io
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -12,11 +10,12 @@ import pytest
 
 from graveler.demo.flights import land, load_flights
 from graveler.spark import read
-from tests.real.dagster.endings import ended
-from tests.real.dagster.flights import DAG, ROOT, WEATHER, load
+from tests.real.dagster.programs.endings import ended
+from tests.real.dagster.programs.flights import DAG, WEATHER, load
+from tests.real.dagster.programs.looking import on_main
 
 HOURS = [datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in (10, 11, 12)]
-GOOD, DAMAGED, KILLED = (f"{hour:%Y-%m-%d-%H:%M}" for hour in HOURS)
+GOOD, DAMAGED, LAST = (f"{hour:%Y-%m-%d-%H:%M}" for hour in HOURS)
 
 
 @pytest.fixture(scope="module")
@@ -39,40 +38,18 @@ def landed(flights, hour):
     )
 
 
-def test_main_holds_exactly_the_good_hours_and_every_row_once(spark, repo, flights, tmp_path):
-    home = tmp_path / "dagster"
-    home.mkdir()
+def test_main_holds_exactly_the_good_hours_and_every_row_once(spark, repo, flights, instance):
     defs = load(DAG).defs
-    job = defs.resolve_job_def("flights_job")
-    killed = subprocess.run(
-        [sys.executable, "-m", "tests.real.dagster.killed", str(home), KILLED],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+    good, damaged, last = (
+        defs.resolve_job_def("flights_job").execute_in_process(
+            instance=instance, partition_key=hour, raise_on_error=False
+        )
+        for hour in (GOOD, DAMAGED, LAST)
     )
-    assert killed.returncode == -9, killed.stderr[-2000:]
-    half = repo.runs.get(f"dagster flights_job {KILLED}")
-    assert half.state == "OPEN"
-    left = [branch.name for branch in repo.branches(hidden=True) if "transform" in branch.name]
-    assert any(list(repo.branch(name).uncommitted()) for name in left)
-    assert list(repo.ref("main").entries()) == []
-
-    with dg.DagsterInstance.local_temp(str(home)) as instance:
-
-        def run(hour):
-            return job.execute_in_process(
-                instance=instance, partition_key=hour, raise_on_error=False
-            )
-
-        good, damaged, retried = run(GOOD), run(DAMAGED), run(KILLED)
-        assert (good.success, damaged.success, retried.success) == (True, False, True)
-        ended(defs, instance, damaged.run_id)
-
-    assert {entry.path[:24] for entry in repo.ref("main").entries("input/")} == {
-        "input/2013/01/01/10:00/f",
-        "input/2013/01/01/10:00/w",
-        "input/2013/01/01/12:00/f",
-        "input/2013/01/01/12:00/w",
+    assert (good.success, damaged.success, last.success) == (True, False, True)
+    ended(defs, instance, damaged.run_id)
+    assert {path[:24] for path in on_main(repo, "input/")} == {
+        f"input/2013/01/01/{hour}:00/{file}" for hour in ("10", "12") for file in "fw"
     }
     rows = read(repo.ref("main"), "output/flights/", spark=spark).select("carrier", "flight")
     assert sorted((row.carrier, row.flight) for row in rows.collect()) == sorted(
@@ -84,16 +61,13 @@ def test_main_holds_exactly_the_good_hours_and_every_row_once(spark, repo, fligh
     looked_at = read(repo.ref(parked.branch), "output/flights/2013/01/01/11:00/", spark=spark)
     assert looked_at.count() > len(landed(flights, HOURS[1]))
     assert [branch.name for branch in repo.branches(hidden=True)] == ["main", parked.branch]
-    assert repo.runs.get(f"dagster flights_job {KILLED}").attempt == 2
-    assert repo.commit("main").metadata["dagster.run_id"] == retried.run_id
+    assert repo.commit("main").metadata["dagster.run_id"] == last.run_id
 
 
-def test_the_weather_of_an_hour_is_kept_as_frames(repo, lake):
-    defs = load(WEATHER).defs
-    with dg.DagsterInstance.ephemeral() as instance:
-        job = defs.resolve_job_def("weather_job")
-        assert job.execute_in_process(instance=instance, partition_key=GOOD).success
-    paths = [entry.path for entry in repo.ref("main").entries()]
+def test_the_weather_of_an_hour_is_kept_as_frames(repo, instance):
+    job = load(WEATHER).defs.resolve_job_def("weather_job")
+    job.execute_in_process(instance=instance, partition_key=GOOD)
+    paths = on_main(repo)
     assert paths == [
         "weather/coldest/2013/01/01/10:00/data.parquet",
         "weather/observed/2013/01/01/10:00/data.parquet",

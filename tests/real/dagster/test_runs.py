@@ -4,27 +4,20 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import dagster as dg
 import pytest
 
-from dagster_graveler import (
-    GravelerIOManager,
-    build_lifecycle_sensors,
-    build_publish_asset,
-    graveler_definitions,
-)
+from dagster_graveler import build_lifecycle_sensors
 from graveler.base.clock import SystemClock
 from graveler.errors import FencedError
-from graveler.gates import gate
-from tests.real.dagster.endings import ended
-from tests.real.dagster.flights import ROOT
-from tests.real.dagster.pipelines import (
+from tests.real.dagster.programs.endings import ended
+from tests.real.dagster.programs.flights import ROOT
+from tests.real.dagster.programs.looking import failed_steps, shown, tree
+from tests.real.dagster.programs.pipelines import (
     definitions,
     job,
-    not_too_much,
     parts,
     plain,
     reported,
@@ -50,10 +43,6 @@ def folder(tmp_path, lake, monkeypatch):
 @pytest.fixture
 def defs():
     return definitions()
-
-
-def tree(view):
-    return {entry.path: view.get(entry.path).decode() for entry in view.list()}
 
 
 def branches(repo):
@@ -87,10 +76,6 @@ def again(instance, result, make=job):
     )
 
 
-def failed_steps(result):
-    return sorted(event.step_key for event in result.all_events if event.is_step_failure)
-
-
 def test_a_run_is_published_as_one_commit_that_names_it(repo, run, instance, defs):
     before = repo.commit("main")
     result = run()
@@ -105,34 +90,24 @@ def test_a_run_is_published_as_one_commit_that_names_it(repo, run, instance, def
     assert publishing.metadata["graveler/commit"].value == commit.id
     assert publishing.tags is not None
     assert publishing.tags["dagster/data_version"] == commit.id
+    output = shown(result, "left")
+    assert output["graveler/branch"] == repo.runs.get(KEY).branch
+    assert (output["graveler/paths"], output["graveler/files"]) == (["left/x/data"], 1)
+    assert repo.commit(output["graveler/commit"]).metadata["graveler.step"] == "left:result"
     assert "is PUBLISHED" in ended(defs, instance, result.run_id)  # nothing to park
     assert repo.runs.get(KEY).state == "PUBLISHED"
 
 
-def test_an_asset_shows_its_branch_and_paths(repo, run):
-    (left,) = run().asset_materializations_for_node("left")
-    output = {name: value.value for name, value in left.metadata.items()}
-    assert output["graveler/branch"] == repo.runs.get(KEY).branch
-    assert output["graveler/paths"] == ["left/x/data"]
-    assert output["graveler/files"] == 1
-    assert repo.commit(output["graveler/commit"]).metadata["graveler.step"] == "left:result"
-
-
-def test_a_retry_replaces_what_the_try_before_it_had_committed(repo, run, folder):
-    (folder / "raise").touch()  # after its own step has joined the run
-    result = run()
-    assert result.success
-    assert ran(folder) == ["both", "both", "left", "right"]
-    assert tree(repo.ref("main")) == {
-        **{path: body for path, body in WHOLE.items() if path != "both/x/try 0"},
-        "both/x/try 1": "1",
-    }
-
-
-def test_a_try_that_fails_leaves_nothing(repo, run, folder):
-    (folder / "raise inside").touch()
+@pytest.mark.parametrize("where", ["raise", "raise inside"])
+def test_a_retry_replaces_the_work_of_the_try_before_it(repo, run, folder, where):
     assert run().success
-    assert "both/x/try 0" not in tree(repo.ref("main"))
+    assert ran(folder) == ["both", "left", "right"]
+    (folder / where).touch()  # inside its step, or after its step has joined the run
+    assert run().success
+    assert ran(folder) == ["both", "both", "left", "right"]
+    second = {path.replace("try 0", "try 1"): body for path, body in WHOLE.items()}
+    assert tree(repo.ref("main")) == second
+    assert repo.runs.get(KEY).attempt == 2
 
 
 def test_a_blocking_check_stops_publishing_and_the_run_is_parked(repo, run, instance, defs, folder):
@@ -240,21 +215,22 @@ def test_what_failed_after_publishing_is_executed_again_alone(repo, instance, fo
     assert tree(repo.ref("main")) == whole
 
 
-def test_a_job_that_fails_without_a_daemon_is_parked(repo, folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    (folder / "refuse").touch()
-    code = ["-m", "tests.real.dagster.pipelines", "-a", "definitions", "-j", "graveler_job"]
-    tags = ["--tags", '{"dagster/partition": "x"}']
-    given = [sys.executable, "-m", "dagster", "job", "execute", *code, *tags]
-    done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
+@pytest.mark.parametrize("canceled", [False, True])
+def test_a_run_that_does_not_publish_is_set_aside(repo, instance, defs, run, canceled):
+    result = run(asset_selection=[dg.AssetKey("left")])
+    assert result.success
+    assert repo.runs.get(KEY).state == "OPEN"
+    if canceled:
+        dagster_run = instance.get_run_by_id(result.run_id)
+        instance.report_run_canceling(dagster_run)
+        instance.report_run_canceled(dagster_run)
+    ended(defs, instance, result.run_id)
     record = repo.runs.get(KEY)
-    assert record.state == "PARKED"
-    assert "failed in right_is_right" in record.reason
-    assert {"left/x/data", "right/x/data"} == set(tree(repo.ref(record.branch)))
+    assert (record.state, tree(repo.ref(record.branch))) == ("PARKED", {"left/x/data": "left of x"})
+    assert tree(repo.ref("main")) == {}
 
 
-def test_a_run_with_steps_left_is_not_parked(repo, resource, instance):
+def test_a_run_with_steps_left_is_not_parked(repo, run_job):
     @dg.asset
     def first() -> str:
         raise ConnectionError("lost")
@@ -263,33 +239,13 @@ def test_a_run_with_steps_left_is_not_parked(repo, resource, instance):
     def second() -> str:
         return "kept"
 
-    defs = graveler_definitions([first, second], resource, name="two")
-    result = defs.resolve_job_def("two_job").execute_in_process(
-        instance=instance, raise_on_error=False
-    )
-    assert failed_steps(result) == ["first"]
+    assert failed_steps(run_job([first, second], raise_on_error=False)) == ["first"]
     (record,) = repo.runs.list()
     assert (record.state, record.attempt) == ("PARKED", 1)
     assert tree(repo.ref(record.branch)) == {"second/data": "kept"}
 
 
-def test_all_assets_picked_by_hand_resume_what_the_job_parked(repo, instance, run, folder, defs):
-    (folder / "refuse").touch()
-    assert not run().success
-    assert repo.runs.get(KEY).state == "PARKED"
-    keys = defs.resolve_asset_graph().materializable_asset_keys
-    catalog = defs.resolve_implicit_global_asset_job_def()
-    result = catalog.execute_in_process(
-        instance=instance, partition_key="x", asset_selection=sorted(keys)
-    )
-    assert result.success
-    record = repo.runs.get(KEY)
-    assert (record.state, record.attempt) == ("PUBLISHED", 2)
-    assert tree(repo.ref("main")) == WHOLE
-    assert [each.key for each in repo.runs.list()] == [KEY]
-
-
-def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run, folder):
+def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run):
     with repo.run("another") as another:
         another.put("forbidden", b"1")
     result = run()
@@ -301,64 +257,20 @@ def test_a_gate_that_refuses_stops_publishing_as_a_check(repo, run, folder):
     assert checks["not_too_much"].description == "forbidden"
 
 
-def test_publishing_judges_gates_without_checks(repo, resource, instance):
-    @dg.asset
-    def forbidden() -> str:
-        return "forbidden"
+def test_a_run_that_failed_before_writing_leaves_its_forerunner(repo, resource, instance, make):
+    defs = dg.Definitions(sensors=build_lifecycle_sensors(), resources={"graveler": resource})
 
-    publish = build_publish_asset("publish", [forbidden], gates=[not_too_much])
-    job = dg.Definitions(
-        [forbidden, publish],
-        jobs=[dg.define_asset_job("job", op_retry_policy=dg.RetryPolicy(max_retries=1))],
-        resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
-    ).resolve_job_def("job")
-    result = job.execute_in_process(instance=instance, raise_on_error=False)
-    assert failed_steps(result) == ["publish"]
-    assert not result.retry_attempts_for_node("publish")
-    assert tree(repo.ref("main")) == {}
-    failure = result.failure_data_for_node("publish")
-    assert failure is not None
-    assert "was refused: not too much: forbidden" in str(failure.user_failure_data)
-    (record,) = repo.runs.list("PARKED")
-    assert tree(repo.ref(record.branch)) == {"forbidden/data": "forbidden"}
+    @dg.asset(partitions_def=parts)
+    def fragile() -> str:
+        if list(repo.runs.list("PUBLISHED")):
+            raise ConnectionError("lost")
+        return "whole"
 
-
-def test_paths_that_main_changed_meanwhile_fail_publishing(repo, resource, instance):
-    @dg.asset
-    def mine(context: dg.AssetExecutionContext) -> str:
-        resource.run(context)
-        with repo.run("another") as other:
-            other.put("mine/data", b"theirs")
-        return "mine"
-
-    result = dg.materialize(
-        [mine, build_publish_asset("publish", [mine])],
-        resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
-        instance=instance,
-        raise_on_error=False,
-    )
-    assert failed_steps(result) == ["publish"]
-    assert tree(repo.ref("main")) == {"mine/data": "theirs"}
-    assert [record.state for record in repo.runs.list()].count("PARKED") == 1
-
-
-def test_a_run_that_does_not_publish_is_set_aside(repo, instance, defs, run):
-    result = run(asset_selection=[dg.AssetKey("left")])
-    assert result.success
-    assert repo.runs.get(KEY).state == "OPEN"
-    ended(defs, instance, result.run_id)
-    record = repo.runs.get(KEY)
-    assert (record.state, tree(repo.ref(record.branch))) == ("PARKED", {"left/x/data": "left of x"})
-    assert tree(repo.ref("main")) == {}
-
-
-def test_a_canceled_run_is_set_aside(repo, instance, defs, run):
-    result = run(asset_selection=[dg.AssetKey("left")])
-    dagster_run = instance.get_run_by_id(result.run_id)
-    instance.report_run_canceling(dagster_run)
-    instance.report_run_canceled(dagster_run)
-    ended(defs, instance, result.run_id)
-    assert repo.runs.get(KEY).state == "PARKED"
+    assert make(fragile, partition="x").success
+    before = list(repo.runs.list())
+    failed = make(fragile, partition="x", raise_on_error=False)
+    assert "has no branch" in ended(defs, instance, failed.run_id)
+    assert list(repo.runs.list()) == before
 
 
 def test_a_step_that_outlived_its_run_is_refused(repo, resource, instance, run, folder):
@@ -376,108 +288,17 @@ def test_a_step_that_outlived_its_run_is_refused(repo, resource, instance, run, 
     assert tree(repo.ref("main")) == WHOLE
 
 
-def test_a_run_that_failed_before_writing_leaves_its_forerunner(repo, resource, instance):
-    defs = dg.Definitions(sensors=build_lifecycle_sensors(), resources={"graveler": resource})
-
-    @dg.asset(partitions_def=parts)
-    def fragile() -> str:
-        if list(repo.runs.list("PUBLISHED")):
-            raise ConnectionError("lost")
-        return "whole"
-
-    publish = build_publish_asset("publish", [fragile], partitions_def=parts)
-
-    def execute():
-        return dg.materialize(
-            [fragile, publish],
-            resources={"graveler": resource, "io_manager": GravelerIOManager(graveler=resource)},
-            instance=instance,
-            partition_key="x",
-            raise_on_error=False,
-        )
-
-    assert execute().success
-    before = list(repo.runs.list())
-    failed = execute()
-    assert not failed.success
-    assert "has no branch" in ended(defs, instance, failed.run_id)
-    assert list(repo.runs.list()) == before
-
-
-def test_the_gates_wait_for_every_otherwise_unawaited_asset(repo, resource, instance):
-    @dg.asset
-    def a() -> str:
-        return "a"
-
-    @dg.asset(deps=[a])
-    def b() -> str:
-        return "b"
-
-    @dg.asset(deps=[b])
-    def z() -> str:
-        return "z"
-
-    @dg.asset
-    def m() -> str:
-        return "m"
-
-    @gate
-    def complete(candidate):
-        return sorted(tree(candidate)) == ["a/data", "b/data", "m/data", "z/data"]
-
-    defs = graveler_definitions(
-        [z, m, a, b], resource, gates=[complete], io_manager=GravelerIOManager(graveler=resource)
-    )
-    job = defs.resolve_job_def("graveler_job")
-    assert job.execute_in_process(instance=instance).success
-    assert len(tree(repo.ref("main"))) == 4
-
-
-def test_two_partitions_at_once_are_both_published(repo, tmp_path):
-    # Dagster captures the output of a run by the file descriptors of its process. Two runs in one
-    # process would wait for each other's capture; each run of a daemon has its own process.
-    uncaptured = {
-        "compute_logs": {
-            "module": "dagster._core.storage.noop_compute_log_manager",
-            "class": "NoOpComputeLogManager",
-        }
-    }
-    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=uncaptured) as instance:
-
-        def execute(partition):
-            return job().execute_in_process(instance=instance, partition_key=partition)
-
-        with ThreadPoolExecutor(2) as pool:
-            results = list(pool.map(execute, ["x", "y"]))
-    assert [result.success for result in results] == [True, True]
-    assert tree(repo.ref("main")) == WHOLE | {
-        path.replace("x", "y"): body.replace("of x", "of y") for path, body in WHOLE.items()
-    }
-    assert len(list(repo.log("main", first_parent=True))) == 3
-
-
-def test_the_partition_run_again_replaces_its_files(repo, run, folder):
-    run()
-    (folder / "raise inside").touch()  # the second try uses another file name
-    run()
-    assert sorted(tree(repo.ref("main"))) == [
-        "both/x/data",
-        "both/x/try 1",
-        "left/x/data",
-        "right/x/data",
-    ]
-    assert repo.runs.get(KEY).attempt == 2
-
-
 @pytest.mark.crash
 def test_steps_in_processes_share_the_run_a_killed_one_reruns(repo, defs, folder, tmp_path):
     (tmp_path / "home").mkdir()
     (folder / "kill").touch()
+    loaded = {"preload_modules": ["tests.real.dagster.programs.pipelines"]}
+    forking = {"max_concurrent": 2, "start_method": {"forkserver": loaded}}
     with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as instance:
         failed = dg.execute_job(
             dg.reconstructable(job),
             instance=instance,
-            run_config={"execution": {"config": {"multiprocess": {"max_concurrent": 2}}}},
+            run_config={"execution": {"config": {"multiprocess": forking}}},
             tags={"dagster/partition": "x"},
         )
         assert not failed.success
@@ -509,7 +330,7 @@ def test_an_orphaned_step_cannot_write_into_the_next_attempt(repo, instance, fol
     (folder / "home").mkdir()
     (folder / "wait").touch()
     worker = subprocess.Popen(
-        [sys.executable, "-m", "tests.real.dagster.worker", str(folder / "home")],
+        [sys.executable, "-m", "tests.real.dagster.programs.worker", str(folder / "home")],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -555,13 +376,3 @@ def test_a_run_without_a_partition_is_found_by_its_re_execution(repo, instance, 
     assert record.key == f"dagster plain_job {failed.run_id}"
     assert plain().execute_in_process(instance=instance).success  # this is another run
     assert len(list(repo.runs.list())) == 2
-
-
-def test_the_definitions_are_whole(defs):
-    dg.Definitions.validate_loadable(defs)
-    assert sorted(sensor.name for sensor in defs.sensors or ()) == [
-        "graveler_park_canceled",
-        "graveler_park_failed",
-        "graveler_park_unpublished",
-        "graveler_reaper",
-    ]

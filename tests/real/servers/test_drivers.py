@@ -26,7 +26,7 @@ class TestMySQL(KVStoreSuite):
 class TestDynamoDB(KVStoreSuite):
     # moto takes milliseconds for a request. Pages have 1,024 items, and batches 25 and 100.
     many = 1_300
-    examples = 5
+    steps = 200
 
     @pytest.fixture
     def store(self, dynamodb_uri: str) -> Iterator[KVStore]:

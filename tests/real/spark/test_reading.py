@@ -1,5 +1,5 @@
 import pytest
-from pyspark.sql.types import DateType, IntegerType, StringType
+from pyspark.sql.types import IntegerType
 
 from graveler import spark as gspark
 from graveler.errors import InvalidInputError, ObjectNotFoundError
@@ -23,56 +23,29 @@ def link(branch, path, file):
     branch.link(path, address=f"file://{file}", size=file.stat().st_size)
 
 
-def test_a_folder_named_by_an_hour_is_read(spark, branch):
+def test_a_folder_named_by_an_hour_is_read(spark, branch, tmp_path):
     csv(branch, "input/2013/01/01/15:00/flights.csv", 1, 2)
-    csv(branch, "input/2013/01/01/16:00/flights.csv", 3)
+    folder = tmp_path / "landing" / "16:00 %20"
+    folder.mkdir(parents=True)
+    (folder / "a b.csv").write_text("3\n")
+    link(branch, "input/2013/01/01/16:00 %20/a.csv", folder / "a b.csv")
     hour = gspark.read(branch, "input/2013/01/01/15:00/", format="csv", spark=spark)
     day = gspark.read(branch, "input/2013/01/01/", format="csv", spark=spark)
     assert rows(hour) == [("1",), ("2",)]
     assert rows(day) == [("1",), ("2",), ("3",)]
 
 
-def test_linked_files_in_folders_named_by_an_hour_are_read(spark, branch, tmp_path):
-    for number, hour in enumerate(("15:00", "16:00 %20")):
-        folder = tmp_path / "landing" / hour
-        folder.mkdir(parents=True)
-        (folder / "a b.csv").write_text(f"{number}\n")
-        link(branch, f"t/{hour}/a.csv", folder / "a b.csv")
-    assert rows(gspark.read(branch, "t/", format="csv", spark=spark)) == [("0",), ("1",)]
-
-
-def test_one_file_is_read_by_its_path(spark, branch):
+def test_a_folder_and_a_file_are_read_by_their_path(spark, branch):
     csv(branch, "t/a.csv", 1)
     csv(branch, "t/a.csv.old", 2)
+    csv(branch, "t2/a.csv", 3)
     assert rows(gspark.read(branch, "t/a.csv", format="csv", spark=spark)) == [("1",)]
+    assert rows(gspark.read(branch, "t", format="csv")) == [("1",), ("2",)]  # the running session
 
 
-def test_options_and_schema_are_sparks(spark, branch):
-    branch.put("t/a.csv", b"id;day\n1;x\n")
-    frame = gspark.read(
-        branch,
-        "t/",
-        format="csv",
-        schema=DAYS,
-        spark=spark,
-        options={"header": "true", "sep": ";"},
-    )
-    assert rows(frame) == [(1, "x")]
-
-
-def test_a_folder_is_read_without_the_slash_at_its_end(spark, branch):
-    csv(branch, "t/a.csv", 1)
-    csv(branch, "t2/a.csv", 2)
-    frame = gspark.read(branch, "t", format="csv", schema="id int", spark=spark)
-    assert [row.id for row in frame.collect()] == [1]
-
-
-def test_an_empty_folder_is_an_error(spark, branch):
+def test_an_empty_folder_needs_a_schema(spark, branch):
     with pytest.raises(ObjectNotFoundError, match=r"'t/'.*schema"):
         gspark.read(branch, "t/", spark=spark)
-
-
-def test_an_empty_folder_with_a_schema_is_an_empty_frame(spark, branch):
     frame = gspark.read(branch, "t/", schema=DAYS, spark=spark)
     assert frame.columns == ["id", "day"]
     assert rows(frame) == []
@@ -116,23 +89,16 @@ def test_partitions_named_like_patterns_are_read(spark, branch, monkeypatch):
     assert rows(gspark.read(branch, "t/", spark=spark)) == twice
 
 
-@pytest.mark.parametrize("columns", ["id int, p string", "_metadata int, p string"])
-@pytest.mark.parametrize("older", ["csv, Parquet", ""])
+@pytest.mark.parametrize(
+    ("columns", "older"),
+    [("_metadata int, p string", "csv, Parquet"), ("id int, p string", "")],
+)
 def test_many_writes_are_read_where_rows_name_no_file(spark, branch, monkeypatch, columns, older):
     for row in ((1, "a"), (2, "b")):
         gspark.write(branch, spark.createDataFrame([row], columns), "t/", partition_by=["p"])
     monkeypatch.setattr("graveler.frames.spark.scans._MOST_GROUPS", 1)
     with setting(spark, "spark.sql.sources.useV1SourceList", older):
         assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (2, "b")]
-
-
-def test_many_files_are_read_once_each_session_unchanged(spark, branch):
-    before = spark.conf.get(LISTING)
-    for number in range(40):  # more files than Spark lists without a job
-        csv(branch, f"t/{number}.csv", number)
-    frame = gspark.read(branch, "t/", format="csv", schema="id int", spark=spark)
-    assert rows(frame) == [(number,) for number in range(40)]
-    assert spark.conf.get(LISTING) == before
 
 
 def test_a_frame_is_of_the_version_it_was_made_of(spark, branch):
@@ -156,53 +122,6 @@ def test_folders_below_a_table_are_left_out_on_request(spark, branch):
     assert rows(frame) == [("5",)]
 
 
-def test_the_running_session_is_used_where_none_is_given(spark, branch):
-    csv(branch, "t/a.csv", 1)
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    assert gspark.read(branch, "t/", format="csv").sparkSession is spark
-    assert spark.conf.get("spark.sql.shuffle.partitions") == partitions
-
-
-def test_partition_columns_come_back_from_several_writes(spark, branch):
-    for number in (1, 2):
-        frame = spark.createDataFrame([(number, f"0{number}", None)], DAYS + ", x date")
-        gspark.write(branch, frame, "t/", partition_by=["day", "x"])
-    frame = gspark.read(branch, "t/", spark=spark)
-    assert [frame.schema[name].dataType for name in ("day", "x")] == [StringType(), DateType()]
-    assert rows(frame) == [(1, "01", None), (2, "02", None)]
-
-
-def test_types_of_partitions_of_other_programs_are_guessed(spark, branch, monkeypatch):
-    monkeypatch.setattr("graveler.frames.spark.schemas.PARTITIONS", "kept.by.no.program")
-    for number in (1, 2):
-        frame = spark.createDataFrame([(number, f"2013-01-0{number}")], DAYS)
-        gspark.write(branch, frame, "t/", format="json", partition_by=["day"])
-    monkeypatch.undo()
-    frame = gspark.read(branch, "t/", format="json", spark=spark)
-    assert frame.schema["day"].dataType == DateType()
-    assert [(row.id, str(row.day)) for row in frame.orderBy("id").collect()] == [
-        (1, "2013-01-01"),
-        (2, "2013-01-02"),
-    ]
-
-
-def test_a_partition_column_of_mixed_types_is_text(spark, branch):
-    for number, day in enumerate(("01", "x")):
-        frame = spark.createDataFrame([(number, day)], DAYS)
-        gspark.write(branch, frame, "t/", format="json", partition_by=["day"])
-    frame = gspark.read(branch, "t/", format="json", spark=spark)
-    assert frame.schema["day"].dataType == StringType()
-    assert rows(frame) == [(0, "01"), (1, "x")]
-    assert spark.conf.get(INFERENCE) == "true"
-
-
-def test_partition_columns_come_from_paths_of_single_files(spark, branch):
-    csv(branch, "t/day=15%3A00/a.csv", 1)
-    csv(branch, "t/day=__HIVE_DEFAULT_PARTITION__/a.csv", 2)
-    frame = gspark.read(branch, "t/", format="csv", schema=DAYS, spark=spark)
-    assert rows(frame.na.fill("none")) == [(1, "15:00"), (2, "none")]
-
-
 def test_files_written_and_files_stored_make_one_table(spark, branch):
     gspark.write(branch, spark.createDataFrame([(1, 7)], "id int, n int"), "t/", partition_by=["n"])
     gspark.write(branch, spark.createDataFrame([(2,)], "id int").coalesce(1), "one/")
@@ -218,7 +137,10 @@ def test_files_written_and_files_stored_make_one_table(spark, branch):
 
 
 def test_tables_of_different_partitions_are_not_read_as_one(spark, branch):
-    csv(branch, "t/day=1/a.csv", 1)
+    csv(branch, "t/day=15%3A00/a.csv", 1)
+    csv(branch, "t/day=__HIVE_DEFAULT_PARTITION__/a.csv", 2)
+    frame = gspark.read(branch, "t/", format="csv", schema=DAYS, spark=spark)
+    assert rows(frame.na.fill("none")) == [(1, "15:00"), (2, "none")]
     csv(branch, "t/a.csv", 2)
     with pytest.raises(InvalidInputError, match=r"'day'.*one table at a time"):
         gspark.read(branch, "t/", format="csv", spark=spark)

@@ -8,7 +8,7 @@ import pytest
 
 import graveler
 from graveler import spark as gspark
-from graveler.errors import GateFailedError, InvalidInputError
+from graveler.errors import InvalidInputError
 from graveler.frames.spark.writer import settle
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectInfo
@@ -53,48 +53,6 @@ def test_a_step_reads_frames_of_other_libraries(repo, spark):
             assert step.read("t/", "polars").rows() == [(1, 1), (2, 1), (3, 2)]
             with pytest.raises(InvalidInputError, match="is not a frame of pandas, polars"):
                 step.write(spark, "t/")
-
-
-def test_a_step_that_fails_after_it_wrote_leaves_nothing(repo, spark):
-    def fail_after_writing(run):
-        with run.step("load") as step:
-            append(step, spark, 1)
-            raise OSError("no disk")
-
-    with pytest.raises(OSError, match="no disk"), repo.run("hour") as run:
-        fail_after_writing(run)
-    with repo.run("hour") as run:
-        assert numbers(run, spark) == []
-        append(run, spark, 2)
-    assert numbers(repo.ref("main"), spark) == [2]
-
-
-def test_a_gate_reads_the_candidate_with_spark(repo, spark):
-    seen = []
-
-    @graveler.gate
-    def no_negative_numbers(candidate):
-        seen.append(numbers(candidate, spark))
-        assert seen[-1][0] >= 0, f"{seen[-1][0]} is negative"
-
-    with repo.run("good", gates=[no_negative_numbers]) as run:
-        append(run, spark, 1)
-    with (
-        pytest.raises(GateFailedError, match="-2 is negative"),
-        repo.run("bad", gates=[no_negative_numbers]) as run,
-    ):
-        append(run, spark, -2)
-    assert seen == [[1], [-2, 1]]
-    assert numbers(repo.ref("main"), spark) == [1]
-
-
-def test_old_versions_stay_readable(repo, spark):
-    for number in (1, 2):
-        with repo.run(f"hour {number}") as run:
-            frame = spark.createDataFrame([(number,)], "id bigint")
-            gspark.write(run, frame, "t/", mode="overwrite")
-    assert numbers(repo.ref("main"), spark) == [2]
-    assert numbers(repo.ref("main~1"), spark) == [1]
 
 
 def test_in_an_object_store_no_file_is_read_again():

@@ -34,7 +34,7 @@ def test_a_sound_table_is_read(spark, table):
     assert sorted(set(read(spark, table).columns)) == ["_c0", "day"]
 
 
-@pytest.mark.parametrize("content", ["1\n2\n4\n", "1\n2\n", "", TEXT + "4\n"])
+@pytest.mark.parametrize("content", ["1\n2\n4\n", "1\n2\n", TEXT + "4\n"])
 def test_a_damaged_file_is_no_reading(spark, table, content):
     entry = damage(table, "t/day=2/c d%20.csv", content)
     assert gspark.read(table, "t/", format="csv", spark=spark).count() >= 6  # without verification
@@ -51,7 +51,7 @@ def test_all_damaged_files_are_counted(spark, table):
         read(spark, table)
 
 
-@pytest.mark.parametrize("algorithm", ["md5", "sha1", "sha512", "sha224", "blake2b"])
+@pytest.mark.parametrize("algorithm", ["md5", "sha512", "blake2b"])
 def test_declared_checksums_are_compared(spark, table, algorithm):
     entry = table.stat("t/day=1/a.csv")
     right = hashlib.new(algorithm, TEXT.encode(), usedforsecurity=False).hexdigest()

@@ -21,30 +21,34 @@ def frame(spark, *values):
     return spark.createDataFrame(list(values), "id int, day string").coalesce(1)
 
 
-def test_what_was_written_reads_back(spark, branch):
-    written = gspark.write(branch, frame(spark, (1, "a"), (2, "b")), "tables/days/")
+def test_what_is_appended_stays_with_size_and_checksum(spark, branch):
+    (entry,) = written = gspark.write(branch, frame(spark, (1, "a")), "tables/days")
     assert written == list(branch.entries("tables/days/"))
-    assert rows(gspark.read(branch, "tables/days/", spark=spark)) == [(1, "a"), (2, "b")]
-
-
-def test_entries_say_size_and_checksum_of_the_files(spark, branch):
-    (entry,) = gspark.write(branch, frame(spark, (1, "a")), "tables/days")
     body = branch.get(entry.path)
     assert entry.path.startswith("tables/days/part-00000-")
     assert entry.size == len(body)
     assert entry.checksum == f"sha256:{hashlib.sha256(body).hexdigest()}"
-
-
-def test_nothing_but_data_files_stays_in_the_storage(spark, branch):
-    written = gspark.write(branch, frame(spark, (1, "a")), "t/", partition_by=["day"])
     below = [info.key for info in branch.repository.objects.list("data/")]
-    assert below == [entry.address for entry in written]
+    assert below == [entry.address]  # and no markers of Spark
+    gspark.write(branch, frame(spark, (1, "a")), "tables/days/")
+    assert rows(gspark.read(branch, "tables/days/", spark=spark)) == [(1, "a"), (1, "a")]
 
 
-def test_append_keeps_what_is_there(spark, branch):
-    gspark.write(branch, frame(spark, (1, "a")), "t/")
-    gspark.write(branch, frame(spark, (1, "a")), "t/", mode="append")
-    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (1, "a")]
+def test_wrong_arguments_are_refused_before_anything_is_written(spark, branch):
+    one = frame(spark, (1, "a"))
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
+        (one, {"mode": "merge"}, "'merge'"),
+        (one, {"mode": "overwrite", "owner": "one"}, "only for mode 'append'"),
+        (pd.DataFrame({"id": [1]}), {}, r"pandas\..*DataFrame is not a frame of Spark"),
+    ]
+    for given, options, message in wrong:
+        with pytest.raises(InvalidInputError, match=message):
+            gspark.write(branch, given, "t/", **options)
+    assert not list(branch.repository.objects.list("data/"))
+    gspark.write(branch, one, "t/", mode="error")
+    with pytest.raises(AlreadyExistsError, match="t/part-00000"):
+        gspark.write(branch, one, "t/", mode="error")
+    assert len(paths(branch)) == 1
 
 
 def test_an_owner_who_appends_again_replaces_its_own_rows_alone(spark, branch):
@@ -59,12 +63,6 @@ def test_an_owner_who_appends_again_replaces_its_own_rows_alone(spark, branch):
     assert rows(found) == [(0, "a"), (3, "a"), (4, "a")]
 
 
-def test_an_owner_is_refused_where_nothing_is_appended(spark, branch):
-    with pytest.raises(InvalidInputError, match="only for mode 'append'"):
-        gspark.write(branch, frame(spark, (1, "a")), "t/", mode="overwrite", owner="one")
-    assert paths(branch) == []
-
-
 def test_overwrite_replaces_the_folder_and_nothing_beside_it(spark, branch):
     gspark.write(branch, frame(spark, *((n, "a") for n in range(8))).repartition(4), "t/")
     gspark.write(branch, frame(spark, (1, "b")), "t2/")
@@ -73,14 +71,22 @@ def test_overwrite_replaces_the_folder_and_nothing_beside_it(spark, branch):
     assert rows(gspark.read(branch, "t2/", spark=spark)) == [(1, "b")]
 
 
-def test_overwriting_with_equal_rows_changes_only_the_address(spark, branch):
+def test_overwriting_with_equal_or_no_rows(spark, branch):
     def content():
         gspark.write(branch, frame(spark, (1, "a"), (2, "b")), "t/", mode="overwrite")
         return [(entry.path, entry.checksum, entry.size) for entry in branch.entries("t/")]
 
     first = content()
-    assert first == content()
+    assert first == content()  # only the address changes
     assert [path for path, _, _ in first] == ["t/part-00000-c000.snappy.parquet"]
+    empty = frame(spark, (1, "a")).where("id > 1")
+    gspark.write(branch, empty, "t/", mode="overwrite")
+    left = gspark.read(branch, "t/", spark=spark)
+    assert (left.columns, rows(left)) == (["id", "day"], [])
+    gspark.write(branch, frame(spark, (1, "a")), "u/", partition_by=["day"])
+    before = list(branch.entries())
+    assert gspark.write(branch, empty, "u/", mode="overwrite", partition_by=["day"]) == []
+    assert list(branch.entries()) == before
 
 
 def test_overwriting_partitions_leaves_the_others(spark, branch):
@@ -104,16 +110,6 @@ def test_a_partition_is_replaced_however_it_is_spelled(spark, branch):
     assert paths(branch, "t/x/") == ["t/x/day=a b/a.parquet"]
 
 
-@pytest.mark.parametrize(("kind", "left"), [("int", ["1", "2"]), ("string", ["01", "1", "2"])])
-def test_a_number_is_replaced_however_it_is_written(spark, branch, kind, left):
-    new = frame(spark, (2, "1"), (2, "2")).selectExpr("id", f"cast(day as {kind}) month")
-    (there,) = gspark.write(branch, frame(spark, (1, "a")).select("id"), "u/")
-    branch.put("t/month=01/a.parquet", branch.get(there.path))
-    gspark.write(branch, new, "t/", mode="overwrite", partition_by=["month"])
-    found = [path.split("/")[1].removeprefix("month=") for path in paths(branch, "t/")]
-    assert found == left
-
-
 def test_what_no_reader_would_see_is_refused(spark, branch):
     with pytest.raises(InvalidInputError, match="'a//b': a part of it is empty"):
         gspark.write(branch, frame(spark, (1, "a")), "a//b")
@@ -121,12 +117,6 @@ def test_what_no_reader_would_see_is_refused(spark, branch):
     with pytest.raises(InvalidInputError, match=r"'\.day': Spark skips"):
         gspark.write(branch, hidden, "t/", partition_by=[".day"])
     assert not list(branch.repository.objects.list("data/"))
-
-
-def test_partition_columns_are_spelled_as_in_the_frame(spark, branch):
-    gspark.write(branch, frame(spark, (1, "a")), "t/", partition_by=["DAY"])
-    gspark.write(branch, frame(spark, (2, "b")), "t/", partition_by=["day"])
-    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (2, "b")]
 
 
 def test_a_table_keeps_its_partition_columns(spark, branch):
@@ -152,46 +142,19 @@ def test_a_table_keeps_its_partition_columns(spark, branch):
 
 def test_partitions_named_by_ids_stay_apart(spark, branch):
     days = [f"on-{digit * 8}-0000-4000-8000-{digit * 12}-x" for digit in "ab"]
+    days.append("15:00 50%")  # spelled as Hive does
     written = gspark.write(
         branch,
         frame(spark, *enumerate(days)),
         "t/",
         mode="overwrite",
-        partition_by=["day"],
+        partition_by=["DAY"],  # a column is spelled as in the frame
     )
-    assert [entry.path for entry in written] == [
-        f"t/day={day}/part-00000.c000.snappy.parquet" for day in days
-    ]
+    folders = [*days[:2], "15%3A00 50%25"]
+    assert {entry.path for entry in written} == {
+        f"t/day={day}/part-00000.c000.snappy.parquet" for day in folders
+    }
     assert rows(gspark.read(branch, "t/", spark=spark)) == list(enumerate(days))
-
-
-def test_overwriting_partitions_with_no_rows_changes_nothing(spark, branch):
-    gspark.write(branch, frame(spark, (1, "a")), "t/", partition_by=["day"])
-    before = list(branch.entries())
-    empty = frame(spark, (1, "a")).where("id > 1")
-    assert gspark.write(branch, empty, "t/", mode="overwrite", partition_by=["day"]) == []
-    assert list(branch.entries()) == before
-
-
-def test_overwriting_with_no_rows_leaves_an_empty_table(spark, branch):
-    gspark.write(branch, frame(spark, (1, "a")), "t/")
-    gspark.write(branch, frame(spark, (1, "a")).where("id > 1"), "t/", mode="overwrite")
-    left = gspark.read(branch, "t/", spark=spark)
-    assert left.columns == ["id", "day"]
-    assert rows(left) == []
-
-
-def test_mode_error_refuses_where_something_is(spark, branch):
-    gspark.write(branch, frame(spark, (1, "a")), "t/", mode="error")
-    with pytest.raises(AlreadyExistsError, match="t/part-00000"):
-        gspark.write(branch, frame(spark, (2, "b")), "t/", mode="error")
-    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a")]
-
-
-def test_an_unknown_mode_is_refused_before_anything_is_written(spark, branch):
-    with pytest.raises(InvalidInputError, match="'merge'"):
-        gspark.write(branch, frame(spark, (1, "a")), "t/", mode="merge")  # type: ignore[arg-type]
-    assert not list(branch.repository.objects.list("data/"))
 
 
 def test_what_a_failed_job_wrote_is_never_linked(spark, branch):
@@ -211,17 +174,3 @@ def test_other_formats_keep_their_suffix(spark, branch):
     )
     assert entry.path.endswith(".csv")
     assert branch.get(entry.path) == b"id,day\n1,a\n"
-
-
-def test_partition_folders_are_spelled_as_hive_does(spark, branch):
-    (entry,) = gspark.write(
-        branch, frame(spark, (1, "15:00 50%")), "t/", mode="overwrite", partition_by=["day"]
-    )
-    assert entry.path == "t/day=15%3A00 50%25/part-00000.c000.snappy.parquet"
-    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "15:00 50%")]
-
-
-def test_a_frame_of_another_library_is_refused(branch):
-    with pytest.raises(InvalidInputError, match=r"pandas\..*DataFrame is not a frame of Spark"):
-        gspark.write(branch, pd.DataFrame({"id": [1]}), "t/")
-    assert not list(branch.uncommitted())

@@ -7,14 +7,13 @@ from itertools import count
 
 import pytest
 
-from graveler.errors import CorruptionError, FencedError, GravelerError, InvalidInputError
+from graveler.errors import CorruptionError, FencedError, GravelerError
 from graveler.gates import gate
 from graveler.runs.record import LEASE
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
-from graveler.testing.clock import FakeClock
 from graveler.testing.faults import ProcessDied, dies
-from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, tree
+from tests.harness.worlds import ScriptedWorld, interleave, tree
 
 KEY = "hourly 05"
 DEAD = LEASE + timedelta(minutes=6)
@@ -72,23 +71,18 @@ def test_a_dead_attempt_is_parked_and_the_next_one_resumes(repo):
     assert repo.ref("main").exists("a")
 
 
-def test_an_attempt_that_was_to_be_dropped_is_dropped(repo):
-    ready(repo, on_failure="drop")
-    (planned,) = repo.runs.reap(now=later(repo))
-    assert repo.runs.reap(now=later(repo), dry_run=False) == [planned]
-    assert planned.to_state is RunState.REAPED
-    assert hidden(repo) == []
-    assert not repo.runs.open(KEY).exists("a")
-
-
-@pytest.mark.parametrize("lease", [LEASE, timedelta(days=30)])
-def test_a_parked_run_is_given_up_when_its_time_to_live_is_over(repo, lease):
-    run = ready(repo, ttl=timedelta(days=3), lease=lease)
-    run.park("lunch")
-    assert repo.runs.reap(now=later(repo, timedelta(days=2, hours=23)), dry_run=False) == []
-    (reaped,) = repo.runs.reap(now=later(repo, timedelta(days=3, hours=1)), dry_run=False)
-    assert (reaped.from_state, reaped.to_state) == (RunState.PARKED, RunState.REAPED)
-    assert "lunch" in reaped.reason
+@pytest.mark.parametrize("end", ["parked", "parked in a long lease", "to be dropped"])
+def test_a_run_is_given_up_when_its_time_is_over(repo, end):
+    if end == "to be dropped":
+        ready(repo, on_failure="drop")
+        time, said = LEASE * 4 / 3, "lease ran out"
+    else:
+        time, said = timedelta(days=3), "lunch"
+        ready(repo, ttl=time, lease=timedelta(days=30) if "long" in end else LEASE).park(said)
+    assert repo.runs.reap(now=later(repo, time - timedelta(seconds=1)), dry_run=False) == []
+    (planned,) = repo.runs.reap(now=later(repo, time + timedelta(hours=1)))
+    assert repo.runs.reap(now=later(repo, time + timedelta(hours=1)), dry_run=False) == [planned]
+    assert (planned.to_state, said in planned.reason) == (RunState.REAPED, True)
     assert hidden(repo) == []
     assert repo.runs.get(KEY).state is RunState.REAPED
 
@@ -104,17 +98,6 @@ def test_clocks_that_are_minutes_apart_do_no_harm(repo):
     assert [
         one.key for one in repo.runs.reap(now=until + timedelta(seconds=3.1), dry_run=False)
     ] == ["short"]
-
-
-def test_whose_work_renews_its_lease_is_never_reaped(repo):
-    clock = repo.stores.clock
-    run = repo.runs.open(KEY)
-    for number in range(30):
-        clock.sleep(290)
-        run.put(f"a{number}", b"1")
-        assert repo.runs.reap(dry_run=False) == []
-    run.commit("all")
-    assert len(tree(run)) == 31
 
 
 def test_no_branch_but_that_of_the_run_is_touched(repo):
@@ -133,23 +116,6 @@ def test_no_branch_but_that_of_the_run_is_touched(repo):
     assert all(repo.branch(name).exists("staged") for name in names if name != "main")
 
 
-def test_no_user_s_branch_has_the_name_of_a_run_s(repo):
-    run = ready(repo)
-    run.abandon()
-    for name in (run.branch, f"{run.branch}.mine", "run-"):
-        with pytest.raises(InvalidInputError, match="belong to the branches of runs"):
-            repo.create_branch(name)
-
-
-def test_no_more_are_reaped_than_are_asked_for(repo):
-    for number in range(5):
-        ready(repo, f"hour {number}")
-    now = later(repo)
-    assert len(repo.runs.reap(now=now, dry_run=False, limit=2)) == 2
-    assert len(repo.runs.reap(now=now, dry_run=False, limit=0)) == 0
-    assert len(repo.runs.reap(now=now)) == 3
-
-
 def test_what_a_publisher_left_that_died_at_its_end_is_removed():
     seen = 0
     for world in published_by_the_dead():
@@ -164,21 +130,14 @@ def test_what_a_publisher_left_that_died_at_its_end_is_removed():
         assert repo.runs.reap(now=later(repo)) == planned
         assert repo.runs.reap(now=later(repo), dry_run=False) == planned
         assert hidden(repo) == []
+        lost = repo.stores.refs.branches.get(repo.runs.open("other").branch)
+        repo.runs.abandon("other")
+        repo.stores.refs.branches.create(replace(lost, moves=()))  # its maker died afterwards
+        assert repo.runs.reap(now=later(repo, STALE), dry_run=False) == []
+        (reaped,) = repo.runs.reap(everything=True, dry_run=False)
+        assert reaped.branch == lost.name
         assert repo.runs.reap(everything=True) == []
     assert seen
-
-
-def test_leftovers_of_a_finished_run_are_found_by_a_full_scan():
-    world = ScriptedWorld()
-    repo = world.repo(scripted=False)
-    run = ready(repo)
-    lost = repo.stores.refs.branches.get(run.branch)
-    run.abandon()
-    repo.stores.refs.branches.create(replace(lost, moves=()))  # its maker died afterwards
-    assert repo.runs.reap(now=later(repo, STALE), dry_run=False) == []
-    (reaped,) = repo.runs.reap(everything=True, dry_run=False)
-    assert reaped.branch == run.branch
-    assert hidden(repo) == []
 
 
 def test_an_appointment_outlives_an_opener_as_slow_as_a_lease():
@@ -219,26 +178,40 @@ def published_by_the_dead():
             yield world
 
 
-def test_opening_a_run_reaps_a_few_due_ones_and_reads_no_others(repo):
-    clock = repo.stores.clock
+def test_opening_a_run_reaps_a_few_due_ones(repo):
     for number in range(12):
         ready(repo, f"dead {number:02}")
-    for number in range(40):
-        with repo.run(f"done {number}") as run:
-            run.put(f"done/{number}", b"1")
-    clock.sleep(DEAD.total_seconds())
-    repo.runs.open("one")
-    states = [record.state for record in repo.runs.list() if record.key.startswith("dead")]
-    assert states.count(RunState.PARKED) == 8
-    repo.runs.open("two")
-    states = [record.state for record in repo.runs.list() if record.key.startswith("dead")]
-    assert states.count(RunState.PARKED) == 12
-    clock.sleep(STALE.total_seconds())
+    repo.stores.clock.sleep(DEAD.total_seconds())
+    assert [len(repo.runs.reap(limit=limit)) for limit in (2, 0, 99)] == [2, 0, 12]
+    parked = []
+    for key in ("one", "two"):
+        repo.runs.open(key)
+        states = [one.state for one in repo.runs.list() if one.key.startswith("dead")]
+        parked.append(states.count(RunState.PARKED))
+    assert parked == [8, 12]
+    repo.stores.clock.sleep(STALE.total_seconds())
     for number in range(3):
         repo.runs.open(f"more {number}")
-    assert not [
-        record for record in repo.runs.list() if record.key.startswith("dead") and record.live
-    ]
+    assert not [one for one in repo.runs.list() if one.key.startswith("dead") and one.live]
+
+
+def test_the_due_index_does_not_grow_with_runs_that_are_over(repo):
+    alive = repo.runs.open("alive")
+    repo.stores.clock.sleep(400)
+    alive.put("a", b"1")  # renews the lease, and moves the appointment
+    assert len(due(repo)) == 1
+    alive.abandon()
+    for number in range(5):
+        with repo.run(f"done {number}") as run:
+            repo.stores.clock.sleep(400)
+            run.put(f"done/{number}", b"1")
+        repo.runs.open(f"given up {number}").abandon()
+        ready(repo, f"parked {number}").park()
+        repo.runs.open(f"parked {number}").publish()
+    repo.stores.clock.sleep(DEAD.total_seconds())
+    for number in range(3):
+        repo.runs.open(f"more {number}")
+    assert len(due(repo)) <= 3 + 8
 
 
 def test_opening_reads_the_records_of_due_live_runs_alone(repo, monkeypatch):
@@ -270,28 +243,13 @@ def due(repo):
     ]
 
 
-def test_the_due_index_does_not_grow_with_runs_that_are_over(repo):
-    clock = repo.stores.clock
-    for number in range(10):
-        with repo.run(f"done {number}") as run:
-            clock.sleep(400)
-            run.put(f"done/{number}", b"1")
-        repo.runs.open(f"given up {number}").abandon()
-        parked = ready(repo, f"parked {number}")
-        parked.park()
-        parked = repo.runs.open(f"parked {number}")
-        parked.publish()
-    clock.sleep(DEAD.total_seconds())
-    for number in range(3):
-        repo.runs.open(f"more {number}")
-    assert len(due(repo)) <= 3 + 8
-
-
-def test_runs_that_cannot_be_reaped_hide_and_block_no_others(repo, caplog):
-    kv, partition = repo.stores.kv, f"runs:{repo.stores.uid}"
+def test_runs_that_cannot_be_reaped_block_no_others(repo, caplog):
+    kv, uid = repo.stores.kv, repo.stores.uid
     for number in range(12):
         broken = ready(repo, f"broken {number:02}")
-        kv.set(partition, b"run/" + broken.branch.encode(), b"rubbish")
+        kv.set(f"runs:{uid}", b"run/" + broken.branch.encode(), b"rubbish")
+    lost = ready(repo, "lost")
+    kv.set(f"refs:{uid}", b"branch/" + lost.branch.encode(), b"rubbish")
     last = ready(repo, "the last one")
     repo.stores.clock.sleep(DEAD.total_seconds())
     opened = []
@@ -300,19 +258,10 @@ def test_runs_that_cannot_be_reaped_hide_and_block_no_others(repo, caplog):
         opened.append(last.state)
     assert opened == ["OPEN", "OPEN", "OPEN", "PARKED"]
     assert "overdue" in caplog.text
-
-
-def test_a_run_that_cannot_be_reaped_is_reported_last():
-    world = ScriptedWorld()
-    repo = world.repo(scripted=False)
-    first, second = ready(repo, "first"), ready(repo, "second")
-    damaged = ready(repo, "damaged")
-    kv, uid = repo.stores.kv, repo.stores.uid
-    kv.set(f"refs:{uid}", b"branch/" + first.branch.encode(), b"rubbish")
-    kv.set(f"runs:{uid}", b"run/" + damaged.branch.encode(), b"rubbish")
+    another = ready(repo, "another")
     with pytest.raises(CorruptionError):
         repo.runs.reap(now=later(repo), dry_run=False)
-    assert second.state is RunState.PARKED
+    assert another.state is RunState.PARKED
 
 
 def test_a_silent_owner_goes_on_unless_another_came_first(repo):
@@ -340,73 +289,6 @@ def test_a_silent_owner_goes_on_unless_another_came_first(repo):
             owned("first")
     assert owned("second").publish().commit == repo.commit("main")
     assert repo.runs.get(KEY).owners == ("first",)
-
-
-def test_index_rows_of_lost_races_are_removed_when_due():
-    def check(world, *outcomes):
-        repo = world.repo(scripted=False)
-        assert 1 <= len(due(repo)) <= 3
-        repo.stores.clock.sleep(DEAD.total_seconds())
-        repo.runs.open("later").abandon()
-        assert len(due(repo)) == 1  # the entry of the run that is now parked
-        assert repo.runs.get(KEY).state is RunState.PARKED
-
-    def reopen(repo):
-        return repo.runs.open(KEY)
-
-    interleave(lambda repo: None, reopen, reopen, check, least=4)
-
-
-def reap_in_time(runs, length=timedelta(minutes=6)):
-    """Return a reaper that runs when earlier attempts are overdue, and later ones are not."""
-    return lambda repo: repo.runs.reap(now=runs[-1].record.expires + length, dry_run=False)
-
-
-def open_later(repo):
-    repo.stores.clock.sleep(DEAD.total_seconds())
-    return repo.runs.open(KEY)
-
-
-def test_a_reaper_and_an_opener_leave_the_new_attempt_whole():
-    runs: list[Run] = []
-
-    def check(world, reaped, opened):
-        repo = world.repo(scripted=False)
-        assert not isinstance(reaped, GravelerError), reaped
-        assert not isinstance(opened, GravelerError), opened
-        record = repo.runs.get(KEY)
-        assert (record.state, record.attempt) == (RunState.OPEN, 2)
-        assert opened.exists("a")
-        opened.put("b", b"2")
-        opened.commit("b")
-        opened.publish()
-        assert set(tree(repo.ref("main"))) == {"a", "b"}
-
-    interleave(
-        lambda repo: runs.append(ready(repo)), reap_in_time(runs), open_later, check, least=5
-    )
-
-
-def test_a_reaper_at_every_point_of_an_opening_loses_nothing():
-    interleave(
-        ready,
-        lambda repo: repo.runs.open(KEY),
-        lambda repo: repo.runs.reap(now=later(repo), dry_run=False),
-        check_opened,
-        least=5,
-    )
-
-
-def check_opened(world, opened, reaped):
-    """The reaper may take an attempt during its opening, if its lease is over by its clock."""
-    repo = world.repo(scripted=False)
-    assert not isinstance(reaped, GravelerError), reaped
-    if isinstance(opened, GravelerError):
-        assert isinstance(opened, FencedError)
-    again = repo.runs.open(KEY)
-    assert again.exists("a")
-    again.publish()
-    assert "a" in tree(repo.ref("main"))
 
 
 @pytest.mark.parametrize("first", ["reap", "open"])
@@ -498,21 +380,3 @@ def test_a_reaper_at_every_point_of_a_publish_settles_it(gates):
         check,
         least=8,
     )
-
-
-def test_two_reapers_at_once_reap_a_run_once():
-    def check(world, one, other):
-        assert len(one) + len(other) == 1, (one, other)
-        assert world.repo(scripted=False).runs.get(KEY).state is RunState.PARKED
-
-    def reap(repo):
-        return repo.runs.reap(now=later(repo), dry_run=False)
-
-    interleave(ready, reap, reap, check, least=4)
-
-
-def test_a_reaper_s_clock_of_its_own_is_what_it_goes_by(repo):
-    ready(repo)
-    ahead = FakeClock(repo.stores.clock.now() + timedelta(minutes=19))
-    assert repo.runs.reap(now=ahead.now(), dry_run=False) == []
-    assert outcome_of(lambda repo: repo.runs.get(KEY).state, repo) is RunState.OPEN

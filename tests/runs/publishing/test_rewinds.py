@@ -2,80 +2,24 @@
 
 import pytest
 
-from graveler.errors import MergeConflictError
-from graveler.runs.state import RunState
-from tests.harness.operations.rollback import KEY, publish
+REFUSED = "land A ! MergeConflictError next attempt starts from '{}' as it is now; state A PARKED; "
+START = "it: user z=0; 04 bad=1; work A a=1; lost A; "
+REWINDS = {
+    "reset": f"{START} reset it; lost A work; {REFUSED.format('main')} main z=0; A a=1; main a=1 z=0",
+    "undone": f"{START} undo; {REFUSED.format('main')} main z=0; A a=1; main a=1 z=0",
+    "made again": f"branch pr; 04@pr bad=1; work A@pr a=1; delete pr; branch pr; "
+    f"{REFUSED.format('pr')} pr; A@pr a=1; pr a=1",
+    "put back and back again": f"{START} reset it; undo; land A; main z=0 bad=1 a=1",
+}
 
 
-def reset(repo, before):
-    repo.branch("pr").reset(before)
+@pytest.mark.parametrize("told", REWINDS.values(), ids=REWINDS)
+def test_what_a_target_has_dropped_is_not_brought_back(history, told):
+    history.play(told)
 
 
-def undo(repo, before):
-    repo.undo("pr")
-    assert repo.commit("pr").id == before
-
-
-def make_again(repo, before):
-    repo.delete_branch("pr")
-    repo.create_branch("pr", source=before)
-
-
-@pytest.fixture
-def before(repo):
-    """The commit before an hour that tests drop again."""
-    repo.create_branch("pr")
-    publish(repo, "bad hour", {"bad": "1"}, into="pr")
-    return repo.commit("pr~1").id
-
-
-@pytest.fixture
-def run(repo, before):
-    run = repo.runs.open(KEY, into="pr")
-    work(run)
-    return run
-
-
-def work(run):
-    with run.step("work") as step:
-        step.put("a", b"1")
-
-
-@pytest.mark.parametrize("rewind", [reset, undo, make_again])
-def test_what_a_target_has_dropped_is_not_brought_back(repo, tree, before, run, rewind):
-    rewind(repo, before)
-    with pytest.raises(MergeConflictError, match="next attempt starts from 'pr' as it is now"):
-        run.publish()
-    assert repo.runs.get(KEY).state is RunState.PARKED
-    assert tree(repo.ref("pr")) == {"settled": "0"}
-    again = repo.runs.open(KEY, into="pr")
-    assert not again.record.resumed
-    work(again)
-    again.publish()
-    assert tree(repo.ref("pr")) == {"settled": "0", "a": "1"}
-
-
-def test_a_parked_attempt_of_a_dropped_head_is_not_resumed(repo, tree, before, run, caplog):
-    run.park()
-    reset(repo, before)
-    again = repo.runs.open(KEY, into="pr")
-    assert not again.record.resumed
-    assert "'pr' was put back" in caplog.text
-    assert "a" not in tree(again)
-    work(again)
-    again.publish()
-    assert tree(repo.ref("pr")) == {"settled": "0", "a": "1"}
-
-
-def test_its_steps_are_lost_where_a_target_was_put_back(repo, before, run):
-    made = {name: step.commit.id for name, step in run.joined_steps().items()}
-    assert run.lost_steps(made) == ()
-    reset(repo, before)
-    assert run.lost_steps(made) == ("work",)
-
-
-def test_an_attempt_is_published_where_the_head_came_back(repo, tree, before, run):
-    reset(repo, before)
-    repo.undo("pr")
-    run.publish()
-    assert tree(repo.ref("pr")) == {"settled": "0", "bad": "1", "a": "1"}
+def test_a_parked_attempt_of_a_dropped_head_is_not_resumed(history, caplog):
+    history.play(f"{START} park A; reset it; work A/")
+    assert not history.open["A"].record.resumed
+    assert "'main' was put back" in caplog.text
+    history.play("work A b=1; land A; main b=1 z=0")

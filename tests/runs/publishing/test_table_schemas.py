@@ -7,13 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from graveler.base.background import Inline
-from graveler.config import load_config
-from graveler.errors import MergeConflictError, SchemaChangedError
-from graveler.lake.factory import connect, write_default_config
+from graveler.errors import SchemaChangedError
 from graveler.reads.schemas import OVERWRITES, PARTITIONS, SCHEMA, WHOLE, fits
 from graveler.runs.state import RunState
-from tests.harness.statements import observe
+from tests.runs.histories import History, writes
 
 
 def text(columns):
@@ -102,137 +99,114 @@ PAIRS = {
 }
 
 
-@pytest.fixture(params=PAIRS)
-def pair(request):
-    return PAIRS[request.param]
-
-
 def paths(view):
     return [entry.path for entry in view.entries("t/")]
 
 
-def test_a_commit_is_compared_with_its_head(repo, pair):
-    first, second, said = pair
+def by_commit(repo, first, second):
     branch = repo.create_branch("dev")
     first(branch)
-    head = branch.commit("first")
-    second(branch)
-    with pytest.raises(SchemaChangedError, match=said) as refused:
-        branch.commit("second")
-    assert head.id[:12] in str(refused.value)
-    assert branch.head.id == head.id
-    assert len(list(branch.uncommitted())) == 1
-
-
-def test_writes_that_are_staged_together_are_compared(repo, pair):
-    first, second, _ = pair
-    branch = repo.create_branch("dev")
-    first(branch)
-    second(branch)
-    with pytest.raises(SchemaChangedError):
-        branch.commit("both")
-
-
-def test_a_commit_of_some_paths_is_compared(repo):
-    branch = repo.create_branch("dev")
-    spark(branch, "t/a.parquet", INT)
     branch.commit("first")
-    entry = spark(branch, "t/b.parquet", TEXT)
-    with pytest.raises(SchemaChangedError, match="'x' is string"):
-        branch.commit("second", paths=[entry.path])
+    second(branch)
+    return branch, lambda: branch.commit("second", paths=[branch_path(branch)])
 
 
-def test_a_merge_is_compared_with_its_head(repo, pair):
-    first, second, said = pair
-    branches = [repo.create_branch(name) for name in ("one", "two", "all")]
-    first(branches[0])
-    second(branches[1])
-    for branch in branches[:2]:
-        branch.commit("rows")
-    repo.merge("one", into="all")
-    head = branches[2].head
+def branch_path(branch):
+    (change,) = branch.uncommitted()
+    return change.path
+
+
+def by_publish(repo, first, second):
+    runs = [repo.runs.open(key) for key in ("one", "two")]
+    for run, write in zip(runs, (first, second), strict=True):
+        write(run)
+        run.commit("rows")
+    runs[0].publish()
+    return repo.branch("main"), runs[1].publish
+
+
+def by_join(repo, first, second):
+    run = repo.runs.open("hour")
+    steps = [run.step(name) for name in ("one", "two")]
+    for step, write in zip(steps, (first, second), strict=True):
+        write(step)
+    steps[0].join()
+    return run, steps[1].join
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("land", [by_commit, by_publish, by_join])
+def test_a_landing_is_compared_with_its_head(repo, land, pair):
+    first, second, said = PAIRS[pair]
+    into, landing = land(repo, first, second)
+    head, before = into.head, paths(into)
     with pytest.raises(SchemaChangedError, match=said):
-        repo.merge("two", into="all")
-    assert branches[2].head.id == head.id
+        landing()
+    assert (into.head, paths(into)) == (head, before)
+    if land is by_publish:
+        refused = repo.runs.get("two")
+        assert (refused.state, "'t/'" in refused.reason) == (RunState.PARKED, True)
 
 
-def test_a_pick_is_compared_with_its_head(repo, pair):
-    first, second, said = pair
-    one, two = (repo.create_branch(name) for name in ("one", "two"))
-    first(one)
-    head = one.commit("rows")
-    second(two)
-    picked = two.commit("rows")
-    with pytest.raises(SchemaChangedError, match=said):
-        repo.cherry_pick(picked, onto="one")
-    assert one.head.id == head.id
+TYPES = {"int": INT, "long": LONG, "text": TEXT, "more": {**INT, "y": "string"}}
 
 
-def test_a_pick_is_compared_without_what_it_leaves(repo):
-    one, two = (repo.create_branch(name) for name in ("one", "two"))
-    for branch in (one, two):
-        spark(branch, f"t/{branch.name}.parquet", TEXT)
-        branch.commit("text")
-    two.delete("t/two.parquet")
-    two.commit("nothing")
-    spark(two, "t/b.parquet", INT)
-    picked = two.commit("numbers")
-    with pytest.raises(SchemaChangedError, match="'x' is int"):
-        repo.cherry_pick(picked, onto="one")
-    repo.create_branch("three")
-    repo.cherry_pick(picked, onto="three")
-    assert paths(repo.branch("three")) == ["t/b.parquet"]
+class Tables(History):
+    """Files of a table of Spark: ``a=int``; ``a=int!`` overwrites the table."""
+
+    def put(self, view, words):
+        for name, kind in writes(words):
+            path = f"t/{name}.parquet"
+            if kind is None:
+                view.delete(path)
+            elif kind.endswith("!"):
+                kept = {SCHEMA: text(TYPES[kind[:-1]]), OVERWRITES: WHOLE}
+                view.put(path, path.encode(), metadata=kept)
+            else:
+                spark(view, path, TYPES[kind])
+
+    def do_paths(self, branch, *names):
+        assert paths(self.repo.ref(branch)) == [f"t/{name}.parquet" for name in names]
 
 
-def test_picked_tables_are_known_at_a_merge(repo):
-    for name, columns in {"one": INT, "two": TEXT}.items():
-        branch = repo.create_branch(name)
-        repo.create_branch(f"pick-{name}")
-        spark(branch, f"t/{name}.parquet", columns)
-        repo.cherry_pick(branch.commit("rows"), onto=f"pick-{name}")
-    repo.merge("pick-one", into="main")
-    with pytest.raises(SchemaChangedError, match="'x' is string"):
-        repo.merge("pick-two", into="main")
-    assert paths(repo.branch("pick-two")) == ["t/two.parquet"]
+NEW_TEXT = "! SchemaChangedError 'x' is string in 't/b.parquet', which is new; "
+NEW_INT = "! SchemaChangedError 'x' is int in 't/[ab].parquet', which is new"
+TWO = "branch one; branch two; "
+LANDINGS = {
+    "staged together": "user a=int b=text ! SchemaChangedError",
+    "merge": f"{TWO} user@one a=int; user@two b=text; merge one; merge two {NEW_TEXT} paths main a",
+    "merge of picks": f"{TWO} branch three; branch four; one: user@one a=int; two: user@two b=text; "
+    f"pick one>three; pick two>four; merge three; merge four {NEW_TEXT} paths four b",
+    "pick": f"{TWO} user@one a=int; it: user@two b=text; pick it>one {NEW_TEXT} paths one a",
+    "pick without what it leaves": f"{TWO} branch three; user@one c=text; user@two d=text; "
+    f"user@two -d; it: user@two b=int; pick it>one {NEW_INT}; pick it>three; paths three b",
+    "pick of an overwrite": f"{TWO} user@one a=int; it: user@two b=int!; "
+    r"pick it>one ! MergeConflictError overwrites folders .*'t/a\.parquet'; user@one -a; "
+    "pick it>one; paths one b",
+    "pick of an overwrite with a strategy": f"{TWO} user@one a=int; it: user@two b=int!; "
+    "pick it>one source-wins; paths one a b",
+    "steps": f"work A a=int; work B b=text; land A; land B {NEW_TEXT} paths main a",
+    "revert": f"O a=int; it: N b=text! -a; L c=text; revert it {NEW_INT}, and string in .* or revert "
+    ".* first; paths main b c; rollback L; revert it; paths main a",
+    "rollback": f"O a=int; N b=text! -a; L c=text; rollback N {NEW_INT}; paths main b c; rollback L; "
+    "rollback N; paths main a",
+    "what goes together": "work A a=int; work B b=long; work C c=more; land A; land B; land C; "
+    "paths main a b c",
+    "a replaced table": "branch dev; user@dev a=int; user@dev b=text -a; merge dev; paths main b",
+}
 
 
-def overwrite(view, path, columns, gone=""):
-    """Overwrite a table as Spark's writer does."""
-    view.put(path, path.encode(), metadata={SCHEMA: text(columns), OVERWRITES: WHOLE})
-    if gone:
-        view.delete(gone)
-
-
-@pytest.mark.parametrize("how", ["revert", "rollback"])
-def test_what_a_revert_restores_is_compared_with_its_head(repo, how):
-    with repo.run("old") as run:
-        spark(run, "t/a.parquet", INT)
-    with repo.run("new") as run:
-        overwrite(run, "t/b.parquet", TEXT, gone="t/a.parquet")
-    new = repo.commit("main")
-    with repo.run("later") as run:
-        spark(run, "t/c.parquet", TEXT)
-    undo = {
-        "revert": lambda: repo.revert(new, on="main"),
-        "rollback": lambda: repo.runs.rollback("new"),
-    }[how]
-    head = repo.commit("main")
-    said = r"'x' is int in 't/a\.parquet', which is new, and string in .* or revert .* first"
-    with pytest.raises(SchemaChangedError, match=said):
-        undo()
-    assert repo.commit("main") == head
-    repo.runs.rollback("later")
-    undo()
-    assert paths(repo.branch("main")) == ["t/a.parquet"]
+@pytest.mark.parametrize("told", LANDINGS.values(), ids=LANDINGS)
+def test_what_lands_is_compared_with_its_head(repo, told):
+    Tables(repo).play(told)
 
 
 def test_a_release_is_compared_with_its_target(repo):
-    ingestion = repo.ingestion(on_refusal="quarantine")
-    spark(ingestion.branch, "t/a.parquet", INT)
+    tables, ingestion = Tables(repo), repo.ingestion(on_refusal="quarantine")
+    tables.put(ingestion.branch, ["a=int"])
     ingestion.tick("2013-01-01T05:00Z")
+    tables.play("N b=text! -a")
     ingestion.branch.put("t/a.parquet", b"again", metadata={SCHEMA: text(INT)})
-    with repo.run("new") as run:
-        overwrite(run, "t/b.parquet", TEXT, gone="t/a.parquet")
     (name,) = ingestion.tick("2013-01-01T06:00Z").quarantined
     head = repo.commit("main")
     with pytest.raises(SchemaChangedError, match=r"'x' is int in 't/a\.parquet', which is new"):
@@ -240,82 +214,7 @@ def test_a_release_is_compared_with_its_target(repo):
     assert repo.commit("main") == head
     assert [kept.name for kept in ingestion.quarantined()] == [name]
     ingestion.release(name, strategy="dest-wins")
-    assert paths(repo.ref("main")) == ["t/b.parquet"]
-
-
-@pytest.mark.parametrize("strategy", [None, "source-wins"])
-def test_a_picked_overwrite_is_compared_with_its_head(repo, strategy):
-    one, two = (repo.create_branch(name) for name in ("one", "two"))
-    spark(one, "t/a.parquet", INT)
-    one.commit("rows")
-    overwrite(two, "t/b.parquet", INT)
-    picked = two.commit("overwrite")
-    if strategy is None:
-        with pytest.raises(MergeConflictError, match=r"overwrites folders .*'t/a\.parquet'"):
-            repo.cherry_pick(picked, onto="one")
-        one.delete("t/a.parquet")
-        one.commit("none")
-    repo.cherry_pick(picked, onto="one", strategy=strategy)
-    assert "t/b.parquet" in paths(one)
-
-
-def test_a_publish_is_compared_with_its_head(repo, pair):
-    first, second, said = pair
-    runs = [repo.runs.open(key) for key in ("one", "two")]
-    for run, write in zip(runs, (first, second), strict=True):
-        write(run)
-        run.commit("rows")
-    runs[0].publish()
-    head = repo.branch("main").head
-    with pytest.raises(SchemaChangedError, match=said):
-        runs[1].publish()
-    assert repo.branch("main").head.id == head.id
-    assert runs[1].state is RunState.PARKED
-    assert "'t/'" in runs[1].record.reason
-
-
-def test_a_join_is_compared_with_the_run(repo, pair):
-    first, second, said = pair
-    run = repo.runs.open("hour")
-    steps = [run.step(name) for name in ("one", "two")]
-    for step, write in zip(steps, (first, second), strict=True):
-        write(step)
-    steps[0].join()
-    before = paths(run)
-    with pytest.raises(SchemaChangedError, match=said):
-        steps[1].join()
-    assert paths(run) == before
-
-
-def test_steps_are_known_where_the_run_is_published(repo):
-    runs = [repo.runs.open(key) for key in ("one", "two")]
-    for run, columns in zip(runs, (INT, TEXT), strict=True):
-        with run.step("write") as step:
-            spark(step, f"t/{run.key}.parquet", columns)
-    runs[0].publish()
-    with pytest.raises(SchemaChangedError, match=r"'x' is string in 't/two\.parquet'"):
-        runs[1].publish()
-
-
-def test_what_goes_together_lands(repo):
-    runs = [repo.runs.open(key) for key in ("one", "two", "three")]
-    for run, columns in zip(runs, (INT, LONG, {**INT, "y": "string"}), strict=True):
-        spark(run, f"t/{run.key}.parquet", columns)
-        run.commit("rows")
-    for run in runs:
-        run.publish()
-    assert len(paths(repo.branch("main"))) == 3
-
-
-def test_a_replaced_table_may_have_other_types(repo):
-    branch = repo.create_branch("dev")
-    spark(branch, "t/a.parquet", INT)
-    branch.commit("first")
-    spark(branch, "t/b.parquet", TEXT)
-    branch.delete("t/a.parquet")
-    branch.commit("second")
-    repo.merge("dev", into="main")
-    assert paths(repo.branch("main")) == ["t/b.parquet"]
+    tables.play("paths main b")
 
 
 def test_a_table_may_be_mixed_but_not_made_worse(repo, monkeypatch):
@@ -383,29 +282,3 @@ def test_a_table_of_one_schema_is_not_read_again(repo, monkeypatch):
     monkeypatch.setattr("graveler.publishing.tables._compare", compared)
     for run in runs:
         run.publish()
-
-
-def cold_publish(folder, metadata):
-    """Return the statements and the read ranges of a new process that publishes on a moved target."""
-    write_default_config(folder)
-    with connect(load_config(folder), background=Inline()) as lake:
-        repo = lake.create_repository("flights")
-        runs = [repo.runs.open(key) for key in "abc"]
-        for run in runs:
-            for number in range(3):
-                run.put(f"t/{run.key}{number}", b"rows", metadata=metadata)
-                run.commit("rows")
-        for run in runs[:-1]:
-            run.publish()
-    with connect(load_config(folder), background=Inline()) as lake:
-        repo = lake.repository("flights")
-        run = repo.runs.attach(runs[-1].handle)
-        seen, stats = observe(lake._kv), repo.stores.ranges.stats  # type: ignore[arg-type]
-        before = stats.ranges_read
-        run.publish()
-        return len(seen), stats.ranges_read - before
-
-
-def test_a_publish_of_a_table_reads_no_more_than_another(tmp_path):
-    others = cold_publish(tmp_path / "files", {})
-    assert cold_publish(tmp_path / "table", {SCHEMA: text(INT)}) == others

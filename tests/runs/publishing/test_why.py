@@ -60,11 +60,19 @@ def test_it_shows_the_publish_in_the_ref_not_the_last_one(repo):
     first = publish(repo, {"out/a": "1"})
     publish(repo, {"out/b": "1"})
     why = repo.why("out/a", "main~1")
-    assert (why.commit.id, why.attempt) == (first.commit, 1)
-    assert why.run.attempt == 2
+    assert (why.commit.id, why.attempt, why.run.attempt) == (first.commit, 1, 2)
     assert [verdict.gate for verdict in why.verdicts] == ["complete"]
-    assert why.publish.commit == first.commit
-    assert why.gates == ("complete",)
+    assert (why.publish.commit, why.gates) == (first.commit, ("complete",))
+    done = repo.runs.rollback(KEY)
+    why = repo.why("out/b")
+    assert (why.entry, why.commit, why.key) == (None, done.commit, "")
+    run = repo.runs.open(KEY)
+    with run.step("one") as step:
+        step.put("out/b", b"1")
+    why = repo.why("out/b", run.branch)
+    assert (why.key, why.step, why.run.state) == (KEY, "one", RunState.OPEN)
+    run.publish()
+    assert repo.why("out/b").attempt == 3
 
 
 def test_a_path_without_a_run_has_the_commit_that_changed_it(repo):
@@ -81,25 +89,6 @@ def test_a_path_without_a_run_has_the_commit_that_changed_it(repo):
     assert (why.commit, why.made, why.run) == (merged, made, None)
     with pytest.raises(ObjectNotFoundError, match="never was"):
         repo.why("nowhere")
-
-
-def test_a_publish_after_a_rollback_reports_the_new_attempt(repo):
-    publish(repo, {"out/a": "1"})
-    done = repo.runs.rollback(KEY)
-    why = repo.why("out/a")
-    assert (why.entry, why.commit, why.key) == (None, done.commit, "")
-    assert why.commit.metadata["graveler.rollback"] == KEY
-    publish(repo, {"out/a": "1"})
-    assert repo.why("out/a").attempt == 2
-
-
-def test_it_can_be_asked_of_a_run_that_is_not_published_yet(repo):
-    run = repo.runs.open(KEY)
-    with run.step("one") as step:
-        step.put("a", b"1")
-    why = repo.why("a", run.branch)
-    assert (why.key, why.step) == (KEY, "one")
-    assert why.run.state is RunState.OPEN
 
 
 def test_every_commit_of_a_run_says_who_made_it(repo):

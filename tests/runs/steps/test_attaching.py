@@ -1,12 +1,10 @@
 """Several processes open one attempt together, and others come too late."""
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from contextlib import contextmanager
 
 import pytest
 
-import graveler
-from graveler.errors import FencedError, GateFailedError, InvalidInputError
+from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import gate
 from graveler.runs import branch, opener, publication
 from graveler.runs.state import RunState
@@ -47,23 +45,10 @@ def test_another_owner_goes_on_with_a_new_attempt(repo, tree):
     with pytest.raises(FencedError, match="opened since a had it"):
         opened(repo, "a")  # its run was replaced
     assert opened(repo, "b").handle == second.handle
-
-
-def test_whoever_opens_by_hand_ends_the_owners_time(repo):
-    opened(repo, "a")
-    repo.runs.open(KEY)
+    repo.runs.open(KEY)  # by hand, which ends the time of the owner
     with pytest.raises(FencedError, match="stop"):
-        opened(repo, "a")
-    assert opened(repo, "b").attempt == 3
-
-
-@pytest.mark.parametrize("end", ["park", "abandon"])
-def test_an_attempt_that_is_over_is_not_reopened_for_its_owner(repo, end):
-    run = opened(repo, "a")
-    getattr(run, end)("the worker died")
-    with pytest.raises(FencedError, match="the worker died"):
-        opened(repo, "a")
-    assert opened(repo, "b").attempt == 2
+        opened(repo, "b")
+    assert opened(repo, "c").attempt == 4
 
 
 def test_an_owner_finds_its_published_run(repo):
@@ -77,11 +62,16 @@ def test_an_owner_finds_its_published_run(repo):
     assert opened(repo, "b").attempt == 2
 
 
-def test_an_owner_must_be_named(repo):
-    with pytest.raises(InvalidInputError, match="owner"):
-        opened(repo, "")
-    with pytest.raises(InvalidInputError, match="empty"):
-        repo.runs.open_or_attach(" ", owner="a")
+def overtaken(monkeypatch, act):
+    """Let another process act just before the next opener takes the branch."""
+    take = branch.take_branch
+
+    def overtaken(stores, record, **read):
+        monkeypatch.setattr(opener, "take_branch", take)
+        act()
+        take(stores, record, **read)
+
+    monkeypatch.setattr(opener, "take_branch", overtaken)
 
 
 @pytest.mark.parametrize("earlier", ["none", "parked", "published"])
@@ -90,28 +80,48 @@ def test_openers_beside_the_first_one_take_the_same_attempt(repo, tree, monkeypa
         before = opened(repo, "before")
         write(before, "zero", "zero")
         before.park() if earlier == "parked" else before.publish()
-    take = branch.take_branch
-
-    def overtaken(stores, record, **read):
-        monkeypatch.setattr(opener, "take_branch", take)
-        write(opened(repo, "a"), "fast", "fast")
-        take(stores, record, **read)
-
-    monkeypatch.setattr(opener, "take_branch", overtaken)
+    overtaken(monkeypatch, lambda: write(opened(repo, "a"), "fast", "fast"))
     slow = opened(repo, "a")
     write(slow, "slow", "slow")
     expected = {"settled": "0", "fast": "1", "slow": "1"}
-    if earlier != "none":
-        expected["zero"] = "1"
-    assert tree(slow) == expected
+    assert tree(slow) == expected | ({"zero": "1"} if earlier != "none" else {})
 
 
-def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkeypatch):
-    def dies(stores, record, **read):
+@pytest.mark.parametrize("end", ["publish", "park", "abandon", "opened by another"])
+def test_an_opener_beside_the_end_leaves_no_branch_to_write_to(repo, tree, monkeypatch, end):
+    def act():
+        fast = opened(repo, "a")
+        write(fast, "fast", "fast")
+        opened(repo, "b") if end == "opened by another" else getattr(fast, end)()
+
+    overtaken(monkeypatch, act)
+    if end == "publish":
+        slow = opened(repo, "a")
+        with pytest.raises(FencedError):
+            write(slow, "slow", "slow")
+        assert slow.publish().already
+    else:
+        with pytest.raises(FencedError):
+            opened(repo, "a")
+    assert "slow" not in tree(repo.ref("main"))
+    if end in ("publish", "abandon"):
+        assert [there.name for there in repo.branches(hidden=True)] == ["main"]
+
+
+@contextmanager
+def killed(monkeypatch, owner, call):
+    """Let the process die at a call."""
+
+    def dies(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(opener, "take_branch", dies)
+        patched.setattr(owner, call, dies)
+        yield
+
+
+def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkeypatch):
+    with killed(monkeypatch, opener, "take_branch"):
         opened(repo, "a")
     run = opened(repo, "a")
     assert run.attempt == 1
@@ -119,90 +129,17 @@ def test_who_died_while_opening_is_replaced_by_who_comes_next(repo, tree, monkey
     assert tree(run) == {"settled": "0", "one": "1"}
 
 
-@pytest.mark.parametrize("end", ["publish", "park", "abandon", "opened by another"])
-def test_an_opener_beside_the_end_leaves_no_branch_to_write_to(repo, tree, monkeypatch, end):
-    take = branch.take_branch
-
-    def overtaken(stores, record, **read):
-        monkeypatch.setattr(opener, "take_branch", take)
-        fast = opened(repo, "a")
-        write(fast, "fast", "fast")
-        opened(repo, "b") if end == "opened by another" else getattr(fast, end)()
-        take(stores, record, **read)
-
-    monkeypatch.setattr(opener, "take_branch", overtaken)
-    if end == "publish":
-        slow = opened(repo, "a")
-        with pytest.raises(FencedError):
-            write(slow, "slow", "slow")
-        assert slow.publish().already
-        assert [there.name for there in repo.branches(hidden=True)] == ["main"]
-    else:
-        with pytest.raises(FencedError):
-            opened(repo, "a")
-    assert "slow" not in tree(repo.ref("main"))
-    if end == "abandon":
-        assert [there.name for there in repo.branches(hidden=True)] == ["main"]
-
-
-def test_eight_that_start_at_once_share_one_attempt(tmp_path):
-    with graveler.open(tmp_path / "lake", create=True) as lake:
-        lake.create_repository("flights")
-    barrier = Barrier(8)
-
-    def process(number):
-        with graveler.open(tmp_path / "lake") as lake:
-            repo = lake.repository("flights")
-            barrier.wait()
-            run = repo.runs.open_or_attach(KEY, owner="a")
-            with run.step(f"step {number}") as step:
-                step.put(f"input/{number}", b"1")
-            return run.handle
-
-    with ThreadPoolExecutor(8) as pool:
-        handles = list(pool.map(process, range(8)))
-    assert len(set(handles)) == 1
-    assert handles[0].attempt == 1
-    with graveler.open(tmp_path / "lake") as lake:
-        repo = lake.repository("flights")
-        repo.runs.attach(handles[0]).publish()
-        paths = [entry.path for entry in repo.ref("main").entries()]
-    assert paths == [f"input/{number}" for number in range(8)]
-
-
-def test_a_publish_that_died_before_main_moved_is_done_again(repo, tree, monkeypatch):
-    run = opened(repo, "a")
-    write(run, "one", "one")
-    announce = publication.RunCandidacy.announce
-
-    def dies(*args):
-        announce(*args)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(publication.RunCandidacy, "announce", dies)
-        run.publish()
-    assert run.state is RunState.PUBLISHING
-    again = opened(repo, "a")
-    assert not again.publish().already
-    assert tree(repo.ref("main")) == {"settled": "0", "one": "1"}
-
-
-def test_a_publish_that_died_after_main_moved_is_found(repo, monkeypatch):
-    run = opened(repo, "a")
-    write(run, "one", "one")
-
-    def dies(*args, **named):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(publication.RunCandidacy, "end", dies)
-        run.publish()
-    moved = repo.commit("main")
-    assert moved.metadata["graveler.run"] == KEY
+def test_an_opener_learns_how_an_unfinished_publish_ended(repo, monkeypatch):
+    first = opened(repo, "a")
+    write(first, "one", "one")
+    with killed(monkeypatch, publication.RunCandidacy, "end"):
+        first.publish()
+    assert repo.runs.get(KEY).state is RunState.PUBLISHING
     found = opened(repo, "a").publish()
-    assert found.already
-    assert found.commit == moved == repo.commit("main")
+    assert (found.already, found.commit) == (True, repo.commit("main"))
+    seen = []
+    opened(repo, "b", accepts=lambda record: seen.append(record.state))
+    assert set(seen) == {RunState.PUBLISHED}
 
 
 @gate(version="1")
@@ -249,16 +186,6 @@ def test_the_record_shows_what_gates_beside_each_other_said_last(repo):
     assert said() == {"strict": True}
 
 
-def test_judging_is_for_the_live_attempt(repo):
-    run = opened(repo, "a")
-    write(run, "one", "one")
-    with pytest.raises(GateFailedError):
-        run.publish([strict])
-    opened(repo, "b")
-    with pytest.raises(FencedError):
-        run.judge([strict])
-
-
 def test_an_opener_may_refuse_the_run_that_is_there(repo):
     seen = []
 
@@ -274,19 +201,3 @@ def test_an_opener_may_refuse_the_run_that_is_there(repo):
     with pytest.raises(InvalidInputError, match="not that one"):
         opened(repo, "b", accepts=nothing_parked)
     assert repo.runs.get(KEY) == parked
-
-
-def test_an_opener_learns_how_an_unfinished_publish_ended(repo, monkeypatch):
-    first = opened(repo, "a")
-    write(first, "one", "one")
-
-    def killed(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(publication.RunCandidacy, "end", killed)
-        first.publish()
-    assert repo.runs.get(KEY).state is RunState.PUBLISHING
-    seen = []
-    opened(repo, "b", accepts=lambda record: seen.append(record.state))
-    assert set(seen) == {RunState.PUBLISHED}

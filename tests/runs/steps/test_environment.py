@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -33,56 +34,37 @@ def paths(view):
     return [entry.path for entry in view.entries()]
 
 
-def test_another_process_writes_in_an_open_step(run):
+def test_another_process_works_in_an_open_step(run):
     with run.step("load", try_number=2) as step:
         with graveler.attach(step.environment()) as work:
             assert (work.step, work.try_number) == ("load", 2)
-            work.put("a.csv", b"1")
-        assert paths(step) == ["a.csv"]
-        assert paths(run) == []
-    assert paths(run) == ["a.csv"]
-    assert step.result.metadata["graveler.try"] == "2"
-
-
-def test_an_environment_is_handed_on(run):
-    with run.step("load") as step, graveler.attach(step.environment()) as work:
-        assert work.environment() == step.environment()
-
-
-def test_an_attached_process_opens_its_step(run):
-    variables = run.step_environment("load", try_number=3, metadata={"host": "h1"})
-    with graveler.attach(variables) as step:
-        step.put("a.csv", b"1")
-    assert run.head.metadata["host"] == "h1"
-    assert paths(run) == ["a.csv"]
-
-
-def test_an_exception_drops_the_step_that_was_attached(run):
-    with pytest.raises(ZeroDivisionError), graveler.attach(run.step_environment("load")) as step:
-        step.put("a.csv", b"1")
-        _ = 1 / 0
-    assert paths(run) == []
-
-
-@pytest.mark.parametrize(
-    ("code", "written"), [(0, ["a.csv"]), (None, ["a.csv"]), (3, []), ("", [])]
-)
-def test_a_program_that_exits_with_zero_joins_its_step(run, code, written):
-    with pytest.raises(SystemExit), graveler.attach(run.step_environment("load")) as step:
-        step.put("a.csv", b"1")
-        sys.exit(code)
-    assert paths(run) == written
-
-
-def test_the_reads_of_a_program_that_exits_are_inputs(repo, run):
-    repo.branch("main").put("raw", b"1")
-    repo.branch("main").commit("raw")
-    with run.step("load") as step:
+            assert work.environment() == step.environment()
+            work.put("out/a.csv", b"1")
+            list(work.view("main").entries("input/"))
         with pytest.raises(SystemExit), graveler.attach(step.environment()) as work:
-            work.view("main").get("raw")
+            work.view("main").exists("raw/a")
             sys.exit(0)
+        assert step.exists("out/a.csv")
+        assert not run.exists("out/a.csv")
+    assert paths(run) == ["out/a.csv"]
+    assert step.result.metadata["graveler.try"] == "2"
+    assert [read.prefix for read in run.record.inputs] == ["input/", "out/", "raw/"]
+
+
+ENDS = {0: ["a.csv"], None: ["a.csv"], 3: [], "": [], "exception": [], "nothing": ["a.csv"]}
+
+
+@pytest.mark.parametrize("code", ENDS)
+def test_an_attached_process_joins_its_step_unless_it_fails(run, code):
+    variables = run.step_environment("load", try_number=3, metadata={"host": "h1"})
+    with suppress(SystemExit, ZeroDivisionError), graveler.attach(variables) as step:
         step.put("a.csv", b"1")
-    assert [read.prefix for read in run.record.inputs] == ["raw"]
+        if code == "exception":
+            _ = 1 / 0
+        if code != "nothing":
+            sys.exit(code)
+    assert paths(run) == ENDS[code]
+    assert (run.head.metadata.get("host") == "h1") == bool(ENDS[code])
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -101,28 +83,6 @@ def test_a_forked_child_leaves_the_step_to_its_parent(run, code):
     assert paths(run) == ["a.csv"]
 
 
-def test_a_retry_replaces_what_an_attached_step_wrote(run):
-    for path in ("a.csv", "b.csv"):
-        with graveler.attach(run.step_environment("load")) as step:
-            step.put(path, b"1")
-    assert paths(run) == ["b.csv"]
-
-
-def test_names_in_the_environment_are_enough(run, lake, monkeypatch):
-    monkeypatch.setenv("GRAVELER_LAKE", lake.location)
-    monkeypatch.setenv("GRAVELER_RUN", "hour 05")
-    monkeypatch.delenv("GRAVELER_STEP", raising=False)
-    with graveler.attach(step="load") as step:
-        step.put("a.csv", b"1")
-    assert paths(run) == ["a.csv"]
-
-
-def test_what_an_attached_process_reads_is_an_input(repo, run):
-    with run.step("load") as step, graveler.attach(step.environment()) as work:
-        list(work.view("main").entries("input/"))
-    assert [source.prefix for source in run.record.inputs] == ["input/"]
-
-
 def test_a_sibling_step_is_opened_beside_the_open_one(run):
     with run.step("load") as step:
         with graveler.attach(step.environment(), step="check") as other:
@@ -132,64 +92,60 @@ def test_a_sibling_step_is_opened_beside_the_open_one(run):
     assert paths(run) == ["a.csv", "b.csv"]
 
 
-def test_the_environment_of_an_ended_step_is_stale(run):
-    with run.step("load") as step:
-        variables = step.environment()
-    with (
-        pytest.raises(FencedError, match=r"not open any more.*graveler run exec"),
-        graveler.attach(variables),
-    ):
-        pass
-
-
-def test_the_environment_of_a_replaced_try_is_stale(run):
+def test_the_environment_of_what_ended_is_stale(repo, run):
     first = run.step("load")
-    with graveler.attach(first.environment()) as work:
+    variables = first.environment()
+    with graveler.attach(variables) as work:
         second = run.step("load", try_number=2)
         with pytest.raises(FencedError):
             work.put("late.csv", b"1")
-    with pytest.raises(FencedError, match="newer try"), graveler.attach(first.environment()):
+    with pytest.raises(FencedError, match="newer try"), graveler.attach(variables):
         pass
+    variables = second.environment()
     second.join()
-    assert paths(run) == []
-
-
-def test_the_environment_of_an_earlier_attempt_is_stale(repo, run):
+    ended = r"not open any more.*graveler run exec"
+    with pytest.raises(FencedError, match=ended), graveler.attach(variables):
+        pass
     opened, unopened = run.step("load").environment(), run.step_environment("check")
     repo.runs.open("hour 05")
     for variables in (opened, unopened):
         with pytest.raises(FencedError), graveler.attach(variables):
             pass
+    assert paths(run) == []
 
 
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({}, "GRAVELER_RUN is not set"),
-        ({"GRAVELER_RUN": "hour 05"}, "set GRAVELER_LAKE"),
-        ({"GRAVELER_RUN": "{"}, "not a run handle"),
-        ({"GRAVELER_RUN": "hour 05", "GRAVELER_STEP": '{"name": 5}'}, "not a step handle"),
-    ],
-)
-def test_a_wrong_environment_names_the_variable(run, variables, message):
-    with pytest.raises(InvalidInputError, match=message), graveler.attach(variables):
-        pass
+NAMED = {"GRAVELER_RUN": "hour 05"}
+WRONG = {
+    "GRAVELER_RUN is not set": {},
+    "set GRAVELER_LAKE": NAMED,
+    "not a run handle": {"GRAVELER_RUN": "{"},
+    "not a step handle": {**NAMED, "GRAVELER_STEP": '{"name": 5}'},
+    "GRAVELER_STEP": {**NAMED, "GRAVELER_LAKE": "LAKE"},
+    r"PARKED.*graveler run open": {**NAMED, "GRAVELER_LAKE": "LAKE", "GRAVELER_STEP": "a"},
+}
 
 
-def test_a_run_without_a_step_names_the_variable(run, lake):
-    variables = {"GRAVELER_LAKE": lake.location, "GRAVELER_RUN": "hour 05"}
-    with pytest.raises(InvalidInputError, match="GRAVELER_STEP"), graveler.attach(variables):
-        pass
+@pytest.mark.parametrize("message", WRONG)
+def test_a_wrong_environment_names_the_variable_or_the_way_out(run, lake, message):
+    if "PARKED" in message:
+        run.park("lunch")
+    variables = {
+        name: value.replace("LAKE", lake.location) for name, value in WRONG[message].items()
+    }
+    with pytest.raises((InvalidInputError, RunStateError), match=message):
+        graveler.attach(variables).__enter__()
 
 
-def test_the_key_of_a_parked_run_names_the_way_out(run, lake):
-    run.park("lunch")
-    variables = {"GRAVELER_LAKE": lake.location, "GRAVELER_RUN": "hour 05", "GRAVELER_STEP": "a"}
-    with (
-        pytest.raises(RunStateError, match=r"PARKED.*graveler run open"),
-        graveler.attach(variables),
-    ):
-        pass
+@pytest.mark.parametrize("names", ["given", "set"])
+def test_names_in_the_environment_are_enough(run, lake, monkeypatch, names):
+    given = {"GRAVELER_LAKE": lake.location, "GRAVELER_RUN": "hour 05"}
+    if names == "set":
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("GRAVELER_STEP", raising=False)
+    with graveler.attach(given if names == "given" else None, step="load") as step:
+        step.put("a.csv", b"1")
+    assert paths(run) == ["a.csv"]
 
 
 @pytest.mark.parametrize("name", ["load", "a b/c", "Größe", "x" * 300])

@@ -54,19 +54,18 @@ def test_a_frame_of_one_library_is_read_as_one_of_another(step, frame):
         read = step.read("flights/", kind)
         assert isinstance(read, kind)
         assert rows(read) == [(1, "é"), (2, None)]
+    for name, kind in {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}.items():
+        assert isinstance(step.read("flights/", name), kind)
 
 
-def test_a_type_of_frames_may_be_named_by_its_library(step):
-    step.write(WRITTEN[0], "flights/")
-    assert isinstance(step.read("flights/", "pandas"), pd.DataFrame)
-    assert isinstance(step.read("flights/", "polars"), pl.DataFrame)
-    assert isinstance(step.read("flights/", "pyarrow"), pa.Table)
-
-
-def test_appended_frames_are_read_as_one(step):
-    for frame in WRITTEN:
-        step.write(frame, "flights/")
-    assert len(step.read("flights/", pd.DataFrame)) == 2 * len(WRITTEN)
+def test_a_retry_replaces_what_was_appended(repo, run):
+    for _ in range(2):
+        with run.step("load") as step:
+            for frame in WRITTEN:
+                step.write(frame, "flights/")
+    assert len(run.read("flights/", pd.DataFrame)) == 2 * len(WRITTEN)
+    run.publish()
+    assert len(frames.read(repo.ref("main"), "flights/", pd.DataFrame)) == 2 * len(WRITTEN)
 
 
 def test_tables_of_other_widths_and_fields_are_read_as_one(step):
@@ -99,92 +98,17 @@ def test_overwriting_replaces_the_folder(step):
     assert step.stat("flights/data.parquet").metadata == {"graveler.type": "polars"}
 
 
-def test_mode_error_refuses_a_folder_with_files(step):
-    step.write(WRITTEN[0], "flights/", mode="error")
-    with pytest.raises(AlreadyExistsError, match="'append' or 'overwrite'"):
-        step.write(WRITTEN[0], "flights/", mode="error")
-
-
-def test_a_path_with_suffix_is_one_file(step):
-    (entry,) = step.write(WRITTEN[0], "flights.parquet")
-    assert entry.path == "flights.parquet"
-    assert rows(step.read("flights.parquet", pd.DataFrame)) == [(1, "é"), (2, None)]
-    with pytest.raises(AlreadyExistsError, match="mode 'overwrite', or into a folder"):
-        step.write(WRITTEN[0], "flights.parquet")
-    step.write(WRITTEN[0].head(1), "flights.parquet", mode="overwrite")
-    assert len(step.read("flights.parquet", pd.DataFrame)) == 1
-
-
-def test_value_folders_are_columns(step):
-    step.write(WRITTEN[0], "flights/2013/day=1/")
-    step.write(WRITTEN[0], "flights/2014/day=2/")
-    read = step.read("flights/", pl.DataFrame)
-    assert sorted(read["day"].to_list()) == [1, 1, 2, 2]
-
-
-def test_tables_of_different_columns_are_refused(step):
-    step.write(WRITTEN[0], "flights/day=1/")
-    step.write(WRITTEN[0], "flights/hour=1/")
-    with pytest.raises(InvalidInputError, match="read one table at a time"):
-        step.read("flights/", pd.DataFrame)
-
-
-def test_folders_below_are_left_out_on_request(step):
-    step.write(WRITTEN[0], "flights/")
-    step.write(WRITTEN[0], "flights/old/")
-    assert len(step.read("flights/", pd.DataFrame, nested=False)) == 2
-
-
-def test_a_run_and_a_ref_are_read_like_a_step(repo, run):
-    with run.step("load") as step:
-        step.write(WRITTEN[0], "flights/")
-    assert len(run.read("flights/", pd.DataFrame)) == 2
-    run.publish()
-    assert len(frames.read(repo.ref("main"), "flights/", pd.DataFrame)) == 2
-
-
-def test_a_retry_replaces_what_was_appended(run):
-    for _ in range(2):
-        with run.step("load") as step:
-            step.write(WRITTEN[0], "flights/")
-    assert len(run.read("flights/", pd.DataFrame)) == 2
-
-
-def test_what_is_overwritten_is_no_input(step):
-    step.write(WRITTEN[0], "flights/", mode="overwrite")
-    step.write(WRITTEN[0], "other.parquet", mode="error")
-    assert step.inputs == ()
-    step.read("flights/", pd.DataFrame)
-    assert [read.prefix for read in step.inputs] == ["flights/"]
-
-
-def test_a_value_that_is_no_frame_is_refused(step):
-    for value in (ROWS, pd.Series([1]), b"bytes", None):
-        with pytest.raises(InvalidInputError, match="not a frame of pandas, polars"):
-            step.write(value, "flights/")
-
-
-def test_a_type_that_is_no_frame_is_refused(step):
-    for kind in (dict, pd.Series, list[int], None):
-        with pytest.raises(InvalidInputError, match="not a type of frames"):
-            step.read("flights/", kind)
-
-
-def test_a_library_of_an_unknown_name_is_refused(step):
-    with pytest.raises(InvalidInputError, match="'dask': spark, pandas, polars, pyarrow are"):
-        step.read("flights/", "dask")
-
-
-def test_arguments_of_spark_frames_are_refused(step):
-    with pytest.raises(InvalidInputError, match="spark, format: of Spark frames only"):
-        step.read("flights/", pd.DataFrame, spark=object(), format="csv")
-    with pytest.raises(InvalidInputError, match="partition_by: of Spark frames only"):
-        step.write(WRITTEN[0], "flights/", partition_by=["n"])
-    with pytest.raises(InvalidInputError, match="mode 'replace': choose one of append"):
-        step.write(WRITTEN[0], "flights/", mode="replace")
-
-
-def test_a_folder_is_read_by_the_path_it_was_written_to(step):
+def test_a_path_is_a_file_a_folder_or_a_partition(step):
+    (entry,) = step.write(WRITTEN[0], "file.parquet")
+    assert entry.path == "file.parquet"
+    step.write(WRITTEN[0].head(1), "file.parquet", mode="overwrite")
+    assert len(step.read("file.parquet", pd.DataFrame)) == 1
+    step.write(WRITTEN[0], "days/2013/day=1/")
+    step.write(WRITTEN[0], "days/2014/day=2/")
+    assert sorted(step.read("days/", pl.DataFrame)["day"].to_list()) == [1, 1, 2, 2]
+    step.write(WRITTEN[0], "nested/")
+    step.write(WRITTEN[0], "nested/old/")
+    assert len(step.read("nested/", pd.DataFrame, nested=False)) == 2
     step.write(pl.DataFrame({"n": [1]}), "flights")
     step.write(pl.DataFrame({"n": [2]}), "flights2")
     assert step.read("flights", pd.DataFrame)["n"].to_list() == [1]
@@ -194,31 +118,64 @@ def test_a_folder_is_read_by_the_path_it_was_written_to(step):
     assert step.read("flights/", pd.DataFrame)["n"].to_list() == [1]
 
 
-def test_a_file_that_is_not_parquet_is_named(step):
-    step.put("flights/a.parquet", b"no table")
-    with pytest.raises(InvalidInputError, match=r"flights/a\.parquet: not a Parquet file"):
-        step.read("flights/", pd.DataFrame)
+NO_FRAME, NO_TYPE = "not a frame of pandas, polars", "not a type of frames"
+NO_PARQUET = r"cannot be a Parquet file: .*a"
+TWICE = pd.DataFrame([[1, 2]], columns=["a", "a"])
+REFUSED = [
+    *((lambda step, v=v: step.write(v, "t/"), NO_FRAME) for v in (ROWS, pd.Series([1]), b"", None)),
+    *((lambda step, k=k: step.read("t/", k), NO_TYPE) for k in (dict, pd.Series, list[int], None)),
+    (lambda step: step.read("t/", "dask"), "'dask': spark, pandas, polars, pyarrow are"),
+    (
+        lambda step: step.read("t/", pd.DataFrame, spark=object(), format="csv"),
+        "spark, format: of Spark frames only",
+    ),
+    (
+        lambda step: step.write(WRITTEN[0], "t/", partition_by=["n"]),
+        "partition_by: of Spark frames only",
+    ),
+    (
+        lambda step: step.write(WRITTEN[0], "t/", mode="replace"),
+        "mode 'replace': choose one of append",
+    ),
+    (lambda step: step.write(pd.DataFrame({"a": [1, "x"]}), "t/"), NO_PARQUET),
+    (lambda step: step.write(TWICE, "t/"), NO_PARQUET),
+    (
+        lambda step: step.write(WRITTEN[0], "t/a.csv"),
+        r"a\.csv: a frame of pandas becomes a Parquet file",
+    ),
+    (
+        lambda step: step.write(WRITTEN[0], "there/", mode="error"),
+        "'append' or 'overwrite'",
+    ),
+    (
+        lambda step: step.write(WRITTEN[0], "there/file.parquet"),
+        "mode 'overwrite', or into a folder",
+    ),
+    (lambda step: step.read("there/", "pandas"), "read one table at a time"),
+    (lambda step: step.read("other/broken/", "pandas"), r"a\.parquet: not a Parquet file"),
+    (lambda step: step.read("other/csv/", "pandas"), r"only other/csv/a\.csv"),
+    (lambda step: step.read("other/csv", "pandas"), r"only other/csv/a\.csv"),
+    (lambda step: step.read("weather/", "pandas"), "write it first"),
+]
 
 
-def test_a_frame_that_parquet_cannot_hold_is_refused(step):
-    for frame in (pd.DataFrame({"a": [1, "x"]}), pd.DataFrame([[1, 2]], columns=["a", "a"])):
-        with pytest.raises(InvalidInputError, match=r"cannot be a Parquet file: .*a"):
-            step.write(frame, "flights/")
-    with pytest.raises(
-        InvalidInputError, match=r"a\.csv: a frame of pandas becomes a Parquet file"
-    ):
-        step.write(WRITTEN[0], "flights/a.csv")
-    assert [entry.path for entry in step.entries("flights/")] == []
+@pytest.mark.parametrize(("use", "said"), REFUSED, ids=range(len(REFUSED)))
+def test_what_is_no_frame_or_no_table_is_refused(step, use, said):
+    step.write(WRITTEN[0], "there/file.parquet")
+    step.write(WRITTEN[0], "there/day=1/")
+    step.put("other/broken/a.parquet", b"no table")
+    step.put("other/csv/a.csv", b"n\n1\n")
+    with pytest.raises((InvalidInputError, ObjectNotFoundError, AlreadyExistsError), match=said):
+        use(step)
+    assert list(step.entries("t/")) == []
 
 
-def test_a_table_without_parquet_files_names_the_others(step):
-    step.put("flights/a.csv", b"n\n1\n")
-    with pytest.raises(ObjectNotFoundError, match=r"only flights/a\.csv"):
-        step.read("flights/", pd.DataFrame)
-    with pytest.raises(ObjectNotFoundError, match=r"only flights/a\.csv"):
-        step.read("flights", pd.DataFrame)
-    with pytest.raises(ObjectNotFoundError, match="write it first"):
-        step.read("weather/", pd.DataFrame)
+def test_what_is_overwritten_is_no_input(step):
+    step.write(WRITTEN[0], "flights/", mode="overwrite")
+    step.write(WRITTEN[0], "other.parquet", mode="error")
+    assert step.inputs == ()
+    step.read("flights/", pd.DataFrame)
+    assert [read.prefix for read in step.inputs] == ["flights/"]
 
 
 def test_a_missing_package_is_named(step, monkeypatch):

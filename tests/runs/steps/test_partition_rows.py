@@ -56,42 +56,36 @@ def split(request):
     return numbers
 
 
-def test_a_naive_time_is_in_the_zone_of_the_partition(split):
-    assert split(NAIVE, days("2013-10-26", "2013-10-27")) == {
-        "2013-10-26": [0],
-        "2013-10-27": [1, 2],
+DAYS = days("2013-10-26", "2013-10-27")
+APART = {"2013-10-26": [0], "2013-10-27": [1, 2]}
+
+
+def hours(names, first):
+    starts = {name: first + timedelta(hours=number) for number, name in enumerate(names)}
+    return {
+        name: PartitionRows(name, start, start + timedelta(hours=1), "Europe/Berlin")
+        for name, start in starts.items()
     }
+
+
+def test_a_naive_time_is_in_the_zone_of_the_partition(split):
+    assert split(NAIVE, DAYS) == APART
+    assert split([date(2013, 10, 26), date(2013, 10, 27)], DAYS) == {
+        "2013-10-26": [0],
+        "2013-10-27": [1],
+    }
+    with pytest.raises(InvalidInputError, match="belong to none of the partitions"):
+        split(NAIVE, days("2013-10-27"))
 
 
 @pytest.mark.parametrize("zone", [UTC, BERLIN, ZoneInfo("Asia/Tokyo")], ids=str)
 def test_a_time_with_a_zone_is_the_moment_that_it_is(split, zone):
     times = [time.replace(tzinfo=BERLIN).astimezone(zone) for time in NAIVE]
-    assert split(times, days("2013-10-26", "2013-10-27")) == {
-        "2013-10-26": [0],
-        "2013-10-27": [1, 2],
-    }
+    assert split(times, DAYS) == APART
 
 
-def test_a_naive_time_that_occurs_twice_is_the_first(split):
-    first = datetime(2013, 10, 27, 0, tzinfo=UTC)
-    rows = {
-        name: PartitionRows(name, start, start + timedelta(hours=1), "Europe/Berlin")
-        for name, start in (("summer", first), ("winter", first + timedelta(hours=1)))
-    }
-    assert split(NAIVE[2:], rows) == {"summer": [0], "winter": []}
-
-
-def test_a_naive_time_that_does_not_occur_is_just_after(split):
-    hour = datetime(2013, 3, 31, 1, tzinfo=UTC)
-    rows = {"3": PartitionRows("3", hour, hour + timedelta(hours=1), "Europe/Berlin")}
-    assert split([datetime.fromisoformat("2013-03-31T02:30")], rows) == {"3": [0]}
-
-
-def test_a_date_is_a_day_of_the_partition(split):
-    dates = [date(2013, 10, 26), date(2013, 10, 27)]
-    assert split(dates, days("2013-10-26", "2013-10-27")) == {"2013-10-26": [0], "2013-10-27": [1]}
-
-
-def test_a_naive_time_of_another_day_is_refused(split):
-    with pytest.raises(InvalidInputError, match="belong to none of the partitions"):
-        split(NAIVE, days("2013-10-27"))
+def test_a_naive_time_occurs_first_or_just_after(split):
+    twice = hours(["summer", "winter"], datetime(2013, 10, 27, 0, tzinfo=UTC))
+    assert split(NAIVE[2:], twice) == {"summer": [0], "winter": []}
+    never = hours(["3"], datetime(2013, 3, 31, 1, tzinfo=UTC))
+    assert split([datetime.fromisoformat("2013-03-31T02:30")], never) == {"3": [0]}

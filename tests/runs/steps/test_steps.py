@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.errors import FencedError, MergeConflictError
-
 KEY = "hourly 2013-01-01T05:00"
 
 
@@ -28,28 +26,32 @@ def test_a_step_joins_the_run_in_one_commit_that_names_it(repo, run, tree):
     named = {name: joined.metadata[name] for name in ("graveler.step", "graveler.try", "rows")}
     assert named == {"graveler.step": "ingest", "graveler.try": "3", "rows": "7"}
     assert tree(run) == {"settled": "0", "a": "1", "b": "2"}
-    assert [there.name for there in repo.branches(hidden=True)] == ["main", run.branch]
-
-
-def test_a_step_that_fails_leaves_nothing(repo, run, tree):
-    with pytest.raises(ZeroDivisionError), run.step("ingest") as step:
-        step.put("a", b"1")
+    with run.step("idle") as step:
+        pass
+    assert (step.result, run.head) == (None, joined)
+    with pytest.raises(ZeroDivisionError), run.step("fails") as step:
+        step.put("c", b"1")
         step.commit("part one")
         raise ZeroDivisionError
-    assert tree(run) == {"settled": "0"}
+    assert tree(run) == {"settled": "0", "a": "1", "b": "2"}
     assert [there.name for there in repo.branches(hidden=True)] == ["main", run.branch]
 
 
-def test_concurrent_steps_never_commit_each_others_half_files(run, tree):
-    one, two = run.step("one"), run.step("two")
-    one.put("one/a", b"1")
-    two.put("two/a", b"2")
-    one.put("one/b", b"1")
-    one.join()
-    assert tree(run) == {"settled": "0", "one/a": "1", "one/b": "1"}
-    two.put("two/b", b"2")
-    two.join()
-    assert sorted(tree(run)) == ["one/a", "one/b", "settled", "two/a", "two/b"]
+BESIDE = {
+    "half files": "begin x A/one; begin y A/two; write x a=1; write y b=1; write x c=1; join x; "
+    "of A a=1 c=1; write y d=1; join y; of A a=1 b=1 c=1 d=1",
+    "one path": "begin x A/one; begin y A/two; write x a=1; write y a=2; join x; "
+    "join y ! MergeConflictError step 'two'; of A a=1",
+    "a newer try": "begin old A/one; write old a=1; begin new A/one; write old b=1 ! FencedError; "
+    "join old ! FencedError; write new a=2; join new; join old ! FencedError; of A a=2",
+    "a change of what a retry wrote": "work A/one s=1; begin x A/one; work A/fix s=2; join x; "
+    "of A s=2",
+}
+
+
+@pytest.mark.parametrize("told", BESIDE.values(), ids=BESIDE)
+def test_steps_work_beside_each_other(history, told):
+    history.play(told)
 
 
 def test_a_step_that_runs_again_replaces_its_earlier_rows(run, tree):
@@ -72,53 +74,6 @@ def test_a_step_that_runs_again_replaces_its_earlier_rows(run, tree):
     with run.step("write", try_number=3) as step:
         step.put("out/part-ccc", b"rows")
     assert tree(run) == {"settled": "0", "other": "kept", "out/part-ccc": "rows"}
-
-
-def test_a_retry_does_not_touch_what_another_step_changed_since(run, tree):
-    with run.step("write") as step:
-        step.put("shared", b"first")
-        step.put("own", b"first")
-    with run.step("fix") as step:
-        step.put("shared", b"fixed")
-    with run.step("write", try_number=2) as step:
-        assert step.get("shared") == b"fixed"
-        step.put("own2", b"second")
-    assert tree(run) == {"settled": "0", "shared": "fixed", "own2": "second"}
-
-
-def test_a_change_made_while_the_retry_runs_stays_too(run, tree):
-    with run.step("write") as step:
-        step.put("shared", b"first")
-    retry = run.step("write", try_number=2)
-    with run.step("fix") as step:
-        step.put("shared", b"fixed")
-    retry.join()
-    assert tree(run) == {"settled": "0", "shared": "fixed"}
-
-
-def test_two_steps_that_change_one_path_differently_conflict(run, tree):
-    one, two = run.step("one"), run.step("two")
-    one.put("a", b"1")
-    two.put("a", b"2")
-    one.join()
-    with pytest.raises(MergeConflictError, match="step 'two'"):
-        two.join()
-    assert tree(run) == {"settled": "0", "a": "1"}
-
-
-def test_a_newer_try_fences_the_older(run, tree):
-    old = run.step("write")
-    old.put("a", b"old")
-    new = run.step("write", try_number=2)
-    with pytest.raises(FencedError):
-        old.put("b", b"old")
-    with pytest.raises(FencedError):
-        old.join()
-    new.put("a", b"new")
-    new.join()
-    with pytest.raises(FencedError):
-        old.join()
-    assert tree(run) == {"settled": "0", "a": "new"}
 
 
 def test_a_try_that_joined_beside_its_successor_is_undone(run, tree):
@@ -150,51 +105,3 @@ def test_a_try_that_joined_beside_its_successor_is_undone(run, tree):
     assert "part-old" in tree(run)
     new.join()
     assert tree(run) == {"settled": "0", "part-new": "rows"}
-
-
-def test_a_retry_in_a_later_attempt_replaces_too(repo, run, tree):
-    with run.step("write") as step:
-        step.put("out/part-aaa", b"rows")
-    run.park("the next step failed")
-    again = repo.runs.open(KEY)
-    with again.step("write") as step:
-        step.put("out/part-bbb", b"rows")
-    again.publish()
-    assert tree(repo.ref("main")) == {"settled": "0", "out/part-bbb": "rows"}
-
-
-def test_an_hour_run_again_after_its_publish_never_doubles_rows(repo, run, tree):
-    with run.step("write") as step:
-        step.put("out/part-aaa", b"rows")
-    run.publish()
-    with repo.run("another hour") as other:
-        other.put("other", b"kept")
-    for part in ("out/part-bbb", "out/part-ccc"):
-        again = repo.runs.open(KEY)
-        with again.step("write") as step:
-            step.put(part, b"rows")
-        again.publish()
-        assert tree(repo.ref("main")) == {"settled": "0", "other": "kept", part: "rows"}
-
-
-def test_a_step_that_writes_nothing_makes_no_commit(run):
-    head = run.head
-    with run.step("idle") as step:
-        pass
-    assert step.result is None
-    assert run.head == head
-
-
-def test_a_retry_that_writes_nothing_takes_its_earlier_work_back(run, tree):
-    with run.step("write") as step:
-        step.put("a", b"1")
-    with run.step("write", try_number=2):
-        pass
-    assert tree(run) == {"settled": "0"}
-
-
-def test_a_round_without_a_step_keeps_what_that_step_wrote(repo, tree):
-    for name, path in (("one", "a"), ("two", "b"), ("three", "c"), ("one", "d"), ("two", "e")):
-        with repo.run("again") as run, run.step(name) as step:
-            step.put(path, b"1")
-    assert tree(repo.ref("main")) == {"settled": "0", "c": "1", "d": "1", "e": "1"}

@@ -19,13 +19,10 @@ CALLS = {
     "put_many": lambda _, repo: repo.branch("main").put_many([("c", b"1"), ("d", b"1")], threads=2),
     "commit": lambda _, repo: repo.branch("main").commit("more", allow_empty=True),
     "get": lambda _, repo: repo.ref("main").get("x"),
-    "open_file": lambda _, repo: repo.ref("main").open("x").close(),
     "download": lambda folder, repo: repo.ref("main").download(
         "", folder / f"out{os.urandom(4).hex()}"
     ),
     "upload": lambda folder, repo: repo.branch("main").upload(folder / "in", "in/"),
-    "log": lambda _, repo: list(repo.log("main")),
-    "branch": lambda _, repo: repo.create_branch("dev", exist_ok=True),
     "fsck": lambda _, repo: repo.fsck(objects="checksum"),
     "gc": lambda _, repo: repo.gc.run(),
     "import": lambda folder, repo: repo.branch("main").import_(str(folder / "in"), "imported/"),

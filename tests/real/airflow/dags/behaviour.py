@@ -16,9 +16,12 @@ def has_rows(candidate: Any):
     return f"{candidate.stat('hour/rows.csv').size} rows in the hour"
 
 
-@dag(schedule=None, default_args={"on_failure_callback": alert})
+TERMS: Any = {"on_failure_callback": alert, "retries": 1, "retry_delay": 0}
+
+
+@dag(schedule=None, default_args=TERMS)
 def behaviour():
-    @task(retries=1, retry_delay=0)
+    @task
     def rows():
         context = get_current_context()
         if context["ti"].try_number == 1:

@@ -18,7 +18,7 @@ from graveler.gates import gate
 from graveler_airflow import TaskStep, graveler_asset, graveler_partitions, graveler_run
 from graveler_airflow.dag.context import run_hour
 from tests.real.chaos.faults import FaultInjector
-from tests.real.chaos.hours import STEPS, expected, run_step
+from tests.real.chaos.hours import STEPS, judged, run_step
 
 FOLDER = Path(environment("CHAOS_FOLDER"))
 
@@ -46,12 +46,7 @@ def whole_hour(candidate):
     """The hour has exactly the expected files."""
     hour = datetime.fromisoformat(candidate.run.metadata["hour"])
     FaultInjector(FOLDER, f"{hour:%Y-%m-%dT%H:%M}", "gate").pause(None)
-    there = {
-        entry.path
-        for root in ("input", "left", "right", "curated")
-        for entry in candidate.entries(f"{root}/{hour:%Y/%m/%d/%H:%M}/")
-    }
-    return there == set(expected(hour)) or f"not the files of the hour: {sorted(there)}"
+    return judged(candidate, hour)
 
 
 def work_as(name, step, hour):

@@ -135,7 +135,7 @@ class Airflow:
     services: Services = field(init=False)
 
     def __post_init__(self) -> None:
-        self.api = Api(f"http://127.0.0.1:{self.home.port}", self.home.folder)
+        self.api = Api(self.home)
         commands = {name: [str(AIRFLOW), name] for name in SERVICES}
         workers = WORKERS if self.home.executor else ()
         for name in workers:

@@ -23,7 +23,7 @@ from tests.real.chaos.hours import (
     SPLIT_FIRST,
     STEPS,
     digest,
-    expected,
+    judged,
     put_shared,
     run_step,
     split_balance,
@@ -57,12 +57,7 @@ def whole_hour(candidate):
     """The hour has exactly the expected files."""
     hour = datetime.fromisoformat(candidate.run.metadata["hour"])
     striker(key_of(hour), "gate").pause(None)
-    there = {
-        entry.path
-        for root in ("input", "left", "right", "curated")
-        for entry in candidate.entries(f"{root}/{hour:%Y/%m/%d/%H:%M}/")
-    }
-    return there == set(expected(hour)) or f"not the files of the hour: {sorted(there)}"
+    return judged(candidate, hour)
 
 
 @gate("changed code", reads="run")

@@ -49,10 +49,14 @@ class Services:
 
     def tend(self) -> list[str]:
         """Restart the services that ended by themselves, and return their names."""
-        ended = [name for name, process in self._running.items() if process.poll() is not None]
+        ended = self.ended()
         if ended:
             self.start(*ended)
         return ended
+
+    def ended(self) -> list[str]:
+        """Return the names of the services that ended by themselves."""
+        return [name for name, process in self._running.items() if process.poll() is not None]
 
     def kill(self, name: str, *, whole: bool = False) -> None:
         """Kill a service with SIGKILL; `whole` also kills all processes that it has started."""
@@ -78,7 +82,12 @@ class Services:
 
     def logs(self) -> str:
         """Return the last lines of each log."""
-        return "\n".join(
-            f"--- {log.name}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-40:])
-            for log in sorted(self.folder.glob("*.log"))
-        )
+        return logs_of(self.folder)
+
+
+def logs_of(folder: Path) -> str:
+    """Return the last lines of each log in a folder."""
+    return "\n".join(
+        f"--- {log.name}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-40:])
+        for log in sorted(folder.glob("*.log"))
+    )
