@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import graveler
+from graveler.committed.bases import Bases
 from graveler.committed.cache.form import Piece
 from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.cache.table import TableKind
@@ -107,9 +108,14 @@ def _is_stream(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether two equal values always mean the same thing."""
+    """Return whether two equal values always mean the same thing.
+
+    A merge from several bases looks for the bases of these, and its reads of refs are steps.
+    """
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
+    if isinstance(value, Bases):
+        return len(value.best) == 1
     return isinstance(value, _PLAIN) or (
         is_dataclass(value) and type(value).__hash__ is not object.__hash__
     )

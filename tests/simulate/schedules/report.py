@@ -7,7 +7,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import repeat
 from time import perf_counter
 
-from graveler.base.background import batches
 from tests.simulate.judging import judge
 from tests.simulate.mutants.mutation import MUTANTS, Kill, hunt
 from tests.simulate.scenarios.catalogue import every_scenario, find
@@ -31,7 +30,6 @@ _PART_OF_SCENARIOS = 0.4
 _UNTIL_LAKES = 0.7
 _UNTIL_MUTANTS = 0.8
 _ALWAYS = float("inf")
-_SCENARIOS_OF_A_PROCESS = 10
 
 
 def explored(name: str, seconds: float | None, walks: int) -> Outcome:
@@ -74,12 +72,14 @@ class Report:
         self.wrong = 0
         self.schedules = 0
         self._began = perf_counter()
-        self._pool = _pool()
+        self._pool = ProcessPoolExecutor(
+            os.cpu_count(), initializer=logging.disable, initargs=(logging.CRITICAL,)
+        )
 
     def within(self, seconds: float) -> None:
         """Run about `seconds`: a part of each scenario, of the worlds and histories, the mutants.
 
-        The mutants come last. What they leave behind in a process may change the schedules there.
+        The mutants come last, so that slow ones cost no schedules.
         """
         each = seconds * _PART_OF_SCENARIOS * (os.cpu_count() or 1)
         self.scenarios(seconds=each / sum(1 for _ in every_scenario()), walks=_WALKS_WITHIN)
@@ -99,7 +99,11 @@ class Report:
         chosen += [find(name) for name in names if name not in {s.name for s in every_scenario()}]
         print(_row("scenario", "processes", "schedules", "judged", "states", "steps", "", "s"))
         complete = 0
-        for scenario, outcome in _outcomes(chosen, walks, None if names else seconds or 0.0):
+        limits = [None if names else seconds or _bound(scenario) for scenario in chosen]
+        outcomes = self._pool.map(
+            explored, [scenario.name for scenario in chosen], limits, repeat(walks)
+        )
+        for scenario, outcome in zip(chosen, outcomes, strict=True):
             complete += outcome.complete
             self.schedules += outcome.schedules + outcome.walks
             print(_line(scenario, outcome), flush=True)
@@ -170,27 +174,6 @@ class Report:
         if violation:
             self.wrong += 1
             print(f"  WRONG {violation}\n  python -m tests.simulate replay {what}", flush=True)
-
-
-def _pool() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        os.cpu_count(), initializer=logging.disable, initargs=(logging.CRITICAL,)
-    )
-
-
-def _outcomes(
-    scenarios: Sequence[Scenario], walks: int, seconds: float | None
-) -> Iterator[tuple[Scenario, Outcome]]:
-    """Yield each scenario with its outcome. `seconds` limits each; 0.0 means: by its kind.
-
-    New processes explore every few scenarios. After about fifty scenarios in one process, a
-    repeated schedule of `criss-cross+1` had another number of calls, and the cause is not known.
-    """
-    for few in batches(scenarios, _SCENARIOS_OF_A_PROCESS * (os.cpu_count() or 1)):
-        with _pool() as pool:
-            limits = [_bound(one) if seconds == 0.0 else seconds for one in few]
-            names = [one.name for one in few]
-            yield from zip(few, pool.map(explored, names, limits, repeat(walks)), strict=True)
 
 
 def _bound(scenario: Scenario) -> float:

@@ -1,4 +1,6 @@
-"""What tests look at: files of main, and failures of a Dagster run; and the tags of a range."""
+"""What tests look at: main, failures, tags of a range, and what an asset has read."""
+
+import dagster as dg
 
 RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 
@@ -43,3 +45,21 @@ def shown(result, asset):
     """Return the metadata of the only materialization of an asset."""
     (made,) = result.asset_materializations_for_node(asset)
     return {name: value.value for name, value in made.metadata.items()}
+
+
+def passing(value, *kinds):
+    """Return an asset that returns the value, and one for each kind that keeps its argument."""
+    seen = {}
+
+    @dg.asset
+    def made():
+        return value
+
+    def reader(number, kind):
+        def keep(made):
+            seen[kind] = made
+
+        keep.__annotations__["made"] = kind
+        return dg.asset(name=f"reader_{number}")(keep)
+
+    return [made, *(reader(number, kind) for number, kind in enumerate(kinds))], seen

@@ -17,7 +17,7 @@ from graveler.errors import InvalidInputError
 from graveler.frames.libraries import library_named
 from graveler.frames.rows import PartitionRows
 from graveler.spark import read, write
-from tests.real.dagster.programs.looking import on_main, shown, span
+from tests.real.dagster.programs.looking import on_main, passing, shown, span
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Parameter `backfill_policy`"
@@ -144,24 +144,6 @@ def test_assets_that_append_to_one_folder_keep_each_others_rows(spark, repo, app
         execute("__ASSET_JOB", asset_selection=[dg.AssetKey(name) for name in names])
         found = rows(read(repo.ref("main"), "2013/01/01/05:00/", spark=spark))
         assert found == sorted([(0,), *((n,) for n in range(count))])
-
-
-def passing(value, *kinds):
-    """Return an asset that returns the value, and one for each kind that keeps its argument."""
-    seen = {}
-
-    @dg.asset
-    def made():
-        return value
-
-    def reader(number, kind):
-        def keep(made):
-            seen[kind] = made
-
-        keep.__annotations__["made"] = kind
-        return dg.asset(name=f"reader_{number}")(keep)
-
-    return [made, *(reader(number, kind) for number, kind in enumerate(kinds))], seen
 
 
 def test_spark_and_the_others_read_what_the_other_wrote(spark, make):

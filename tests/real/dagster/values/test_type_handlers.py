@@ -13,7 +13,7 @@ import pytest
 from dagster_graveler import GravelerIOManager, TypeHandler
 from dagster_graveler.io_managers.handlers import put
 from graveler.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
-from tests.real.dagster.programs.looking import on_main, shown
+from tests.real.dagster.programs.looking import on_main, passing, shown
 
 AT = datetime(2013, 1, 1, 5, 30, tzinfo=UTC)
 ROWS = {"n": [1, 2], "name": ["é", None], "at": [AT, AT]}
@@ -33,24 +33,6 @@ class Prices(pd.DataFrame):  # type: ignore[misc] # pandas has no types
 
 class Sales(pl.DataFrame):
     """A frame with a class of its own."""
-
-
-def passing(value, *kinds):
-    """Return an asset that returns the value, and one for each kind that keeps its argument."""
-    seen = {}
-
-    @dg.asset
-    def made():
-        return value
-
-    def reader(number, kind):
-        def keep(made):
-            seen[kind] = made
-
-        keep.__annotations__["made"] = kind
-        return dg.asset(name=f"reader_{number}")(keep)
-
-    return [made, *(reader(number, kind) for number, kind in enumerate(kinds))], seen
 
 
 def rows(frame):
