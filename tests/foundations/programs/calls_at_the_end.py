@@ -1,6 +1,7 @@
 """Makes calls that use threads, in a thread that outlives the main one, or as the program exits."""
 
 import atexit
+import logging
 import sys
 import traceback
 from pathlib import Path
@@ -41,6 +42,8 @@ def late(repos):
     work(repos)
 
 
+# Python 3.12 starts no thread after the main one: graveler then warns that no thread renews the lease
+logging.getLogger("graveler.runs.attempt").setLevel(logging.ERROR)
 lake = init(Path(sys.argv[2]) / "lake")
 opened = [ScriptedWorld().repo(threads=4), lake.create_repository("flights")]
 if sys.argv[1] == "exit":
