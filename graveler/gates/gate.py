@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 from graveler.base.arguments import choice, duration, text
 from graveler.base.names import check_prefix
 from graveler.base.read_only import judging
-from graveler.errors import InvalidInputError
+from graveler.errors import TRANSIENT, InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import inputs_of, plain, shortened
 from graveler.gates.statistics import Seen
@@ -247,6 +247,7 @@ class Answer:
         passed: Whether the candidate passed.
         reason: Why it did not pass.
         died: The check failed by an error, a signal or its timeout, without a refusal.
+        transient: It died of an error after which a repetition may succeed.
         facts: The values that the check reported.
         seen: Statistics that the check computed, stored for later candidates.
     """
@@ -254,6 +255,7 @@ class Answer:
     passed: bool
     reason: str = ""
     died: bool = False
+    transient: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     seen: Seen = field(default_factory=dict)
 
@@ -275,6 +277,7 @@ def ask(gate: Gate, candidate: Candidate) -> Answer:
         answer = Answer(False, shortened(_assertion(refusal), LONGEST_REASON))
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - any failure is an answer
         answer = died(f"{type(error).__name__}: {error}")
+        answer = replace(answer, transient=isinstance(error, TRANSIENT))
     return replace(answer, facts=plain(view.facts), seen=dict(view.seen))
 
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
-from graveler.errors import GateFailedError, InvalidInputError, RefNotFoundError, printable
+from graveler.errors import (
+    BackendUnavailableError,
+    GateFailedError,
+    InvalidInputError,
+    RefNotFoundError,
+    printable,
+)
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import ANYTHING
 from graveler.gates.gate import Check, Gate, ask
@@ -209,6 +215,10 @@ class Panel:
             answer = ask(gate, candidate)
         if answer.died:
             _log.warning("gate %s died: %s", printable(gate.name), printable(answer.reason))
+        if answer.transient and gate.severity == "error":
+            raise BackendUnavailableError(
+                f"gate {gate.name!r} gave no verdict: {answer.reason}: repeat it"
+            )
         own = candidate.commit_id
         # the changes to the target and to the first parent are equal only if they are one commit
         stands = candidate.commit.parents[:1] == (candidate.target.id,)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import graveler
+from graveler.errors import BackendUnavailableError
 from graveler.gates.isolation.child import _say
 
 # ruff: noqa: TID251 - these gates use real time
@@ -31,6 +32,10 @@ def counts(candidate):
 @graveler.gate(isolated=True)
 def says_no(candidate):
     return f"{candidate.get('a/1').decode()} is too few"
+
+
+def cannot_read(candidate):
+    raise BackendUnavailableError("the store is too slow")
 
 
 @graveler.gate(timeout=0.3)

@@ -1,6 +1,7 @@
 """The answers that a gate may give, and the verdicts that follow."""
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -8,7 +9,7 @@ import pytest
 
 import graveler
 from graveler import checks
-from graveler.errors import GateFailedError, InvalidInputError
+from graveler.errors import BackendUnavailableError, GateFailedError, InvalidInputError
 from graveler.gates import Gate
 from tests.gates import samples
 
@@ -64,6 +65,20 @@ def test_these_refuse(repo, refused, check, reason, died):
     verdict = refused(repo, Gate("g", check))
     assert reason in verdict.reason
     assert verdict.died is died
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_gate_that_cannot_read_gives_no_verdict(disk, isolated):
+    """The run stays open, so that a retry publishes it; a gate that warns does not stop it."""
+    raises = Gate("g", samples.cannot_read, isolated=isolated)
+    run = disk.runs.open("hour 05")
+    run.put("a/1", b"1")
+    run.commit("hour 05")
+    with pytest.raises(BackendUnavailableError, match="gave no verdict"):
+        run.publish(raises)
+    assert disk.runs.get("hour 05").state == "OPEN"
+    (verdict,) = run.publish(replace(raises, severity="warn")).verdicts
+    assert verdict.died
 
 
 @pytest.mark.filterwarnings("ignore:coroutine")

@@ -14,7 +14,7 @@ from graveler.gates.isolation.server import ReadServer
 from graveler.lake.factory import connect
 from graveler.testing.clock import FakeClock, SequenceIds
 
-ANSWER = {"passed": True, "reason": "", "died": False, "facts": {}, "seen": []}
+ANSWER = {"passed": True, "reason": "", "died": False, "transient": False, "facts": {}, "seen": []}
 STATISTICS: dict[str, Any] = {"files": 1, "bytes": 2, "rows": None, "columns": {}}
 GIVEN = Gate("g", lambda _: None, prefix="s", reads={"history"}, timeout=5.0)
 

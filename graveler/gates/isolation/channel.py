@@ -89,6 +89,7 @@ def encode_answer(answer: Answer) -> dict[str, Any]:
         "passed": answer.passed,
         "reason": answer.reason,
         "died": answer.died,
+        "transient": answer.transient,
         "facts": dict(answer.facts),
         "seen": [
             [prefix, STATISTICS.plain(stats)]
@@ -100,12 +101,13 @@ def encode_answer(answer: Answer) -> dict[str, Any]:
 
 def read_answer(raw: Any) -> Answer:
     """Return the answer of a gate's process."""
-    passed, reason, died, facts, seen = read_fields(
+    passed, reason, died, transient, facts, seen = read_fields(
         raw,
         "the answer",
         passed=FLAG,
         reason=TEXT,
         died=FLAG,
+        transient=FLAG,
         facts=mapping(ANY),
         seen=array(row(TEXT, STATISTICS)),
     )
@@ -117,6 +119,7 @@ def read_answer(raw: Any) -> Answer:
         passed=passed and not died,
         reason=shortened(reason, LONGEST_REASON),
         died=died,
+        transient=transient,
         facts=plain(facts),
         seen={("", prefix): statistics for prefix, statistics in seen},
     )
