@@ -13,8 +13,8 @@ from graveler.errors import GateFailedError, GravelerError, MergeConflictError
 from graveler.gates import Verdict
 from graveler.gates.gate import Gate
 from graveler.lake import RunRecord
+from graveler_common.failures import is_final
 from graveler_common.history import Changes, Folder, verdict_row
-from graveler_common.lakes import is_final
 
 _LISTED = 50
 

@@ -22,7 +22,8 @@ from graveler_airflow.dag.handles import (
     step_handle,
     working_step,
 )
-from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_airflow.failures import final_failures
+from graveler_airflow.hook import GravelerHook
 from graveler_airflow.lineage.work import TaskWork
 from graveler_airflow.links import LINKS, point_to
 from graveler_airflow.operators.base import ReportsLineage

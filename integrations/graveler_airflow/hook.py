@@ -11,18 +11,17 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
 from graveler.base.arguments import expand_home
 from graveler.base.privacy import is_uri, shown_uri
 from graveler.config import LakeConfig, is_environment_lake, load_config
-from graveler.errors import GravelerError, InvalidInputError
+from graveler.errors import InvalidInputError
 from graveler.lake import Lake, Repository
 from graveler.objects.registry import open_store
 from graveler_airflow.lineage.hooks import HookLineage, LineageRepository
 from graveler_airflow.lineage.naming import DEFAULT_CONNECTION
-from graveler_common.lakes import is_final, open_lake
+from graveler_common.lakes import open_lake
 from graveler_common.settings import kv_uri, lake_settings, settings_location
 
 _KEYS = ("access_key", "secret_key", "session_token", "role_arn", "external_id")
@@ -190,22 +189,6 @@ def _check_storage(settings: LakeConfig) -> None:
         next(iter(store.list("")), None)
     finally:
         store.close()
-
-
-@contextmanager
-def final_failures() -> Iterator[None]:
-    """Turn errors for which a retry does not help into failures without a retry.
-
-    The failure has the traceback and the cause of the error and replaces it. If the error were its
-    cause, it would be in the task's log twice.
-    """
-    try:
-        yield
-    except GravelerError as error:
-        if not is_final(error):
-            raise
-        failure = AirflowFailException(f"{error.code}: {error}")
-        raise failure.with_traceback(error.__traceback__) from error.__cause__
 
 
 def _location(

@@ -11,7 +11,8 @@ from airflow.triggers.base import StartTriggerArgs
 
 from graveler.base.arguments import count
 from graveler.errors import InvalidInputError, RefNotFoundError, RepositoryNotFoundError
-from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_airflow.failures import final_failures
+from graveler_airflow.hook import GravelerHook
 from graveler_airflow.lineage.work import Part, TaskWork
 from graveler_airflow.operators.base import ReportsLineage
 from graveler_airflow.triggers import GravelerTrigger

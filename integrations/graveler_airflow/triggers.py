@@ -24,7 +24,8 @@ from graveler_airflow.arrivals import (
 )
 from graveler_airflow.dag.context import run_hour
 from graveler_airflow.hook import GravelerHook
-from graveler_common.lakes import is_final, open_lake
+from graveler_common.failures import is_final
+from graveler_common.lakes import open_lake
 
 _SETTLING = 5.0  # seconds after which the triggerer has delivered an event
 _DOUBLINGS = 20  # the pause has reached its maximum by then

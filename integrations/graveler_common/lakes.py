@@ -6,22 +6,9 @@ from pathlib import Path
 
 import graveler
 from graveler.config import locate_lake
-from graveler.errors import (
-    TRANSIENT,
-    BackendUnavailableError,
-    GravelerError,
-    InternalError,
-    NotFoundError,
-    ObjectNotFoundError,
-)
+from graveler.errors import BackendUnavailableError, NotFoundError
 from graveler.lake import Lake
 from graveler.lake.shared import lake_at
-
-_TRANSIENT = (
-    *TRANSIENT,
-    InternalError,
-    ObjectNotFoundError,  # the file may arrive later
-)
 
 
 def open_lake(location: str | Path) -> Lake:
@@ -35,12 +22,6 @@ def shared_lake(location: str) -> Lake:
     with _absence_is_unavailability():
         # locate the lake each time, because the volume of an open lake may disappear
         return lake_at(locate_lake(location))
-
-
-def is_final(error: GravelerError) -> bool:
-    """Return whether a retry of the same work would give the same error."""
-    # a plain NotFoundError is about a lake or a local file, which may appear later
-    return not isinstance(error, _TRANSIENT) and type(error) is not NotFoundError
 
 
 @contextmanager

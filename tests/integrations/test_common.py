@@ -8,13 +8,14 @@ import pytest
 import graveler
 from graveler import errors
 from graveler_common import lazy_names
+from graveler_common.failures import is_final
 from graveler_common.history import (
     changes_between,
     changes_of,
     commits_after,
     has_changed,
 )
-from graveler_common.lakes import is_final, open_lake, shared_lake
+from graveler_common.lakes import open_lake, shared_lake
 
 
 @pytest.fixture

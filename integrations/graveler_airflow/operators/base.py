@@ -13,7 +13,8 @@ from graveler.lake import Branch, Repository, Run
 from graveler.model import Commit
 from graveler_airflow.dag.context import task_metadata
 from graveler_airflow.dag.handles import attached, connection_of, working_step
-from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_airflow.failures import final_failures
+from graveler_airflow.hook import GravelerHook
 from graveler_airflow.lineage.work import TaskWork
 from graveler_airflow.links import LINKS, point_to
 

@@ -17,7 +17,8 @@ from fsspec.utils import compressions, infer_compression
 from graveler.errors import InvalidInputError, NoChangesError, NotFoundError, ProtectedBranchError
 from graveler.fs.address import PROTOCOL, Address
 from graveler.lake import Repository
-from graveler_airflow.hook import GravelerHook, final_failures
+from graveler_airflow.failures import final_failures
+from graveler_airflow.hook import GravelerHook
 from graveler_common.lakes import shared_lake
 
 _SECTION = "common.io"

@@ -19,7 +19,7 @@ from graveler.model import Transfer
 from graveler.objects import store
 from graveler.objects.store import BodyReader
 from graveler.repository.writes import uploads
-from graveler_common.lakes import is_final
+from graveler_common.failures import is_final
 from tests.engine.files.folders import rewrite
 from tests.harness.worlds import tree
 

@@ -26,7 +26,7 @@ from graveler_airflow import (
     graveler_task,
 )
 from graveler_airflow.dag.handles import pack
-from graveler_airflow.hook import final_failures
+from graveler_airflow.failures import final_failures
 from tests.real.airflow.played import context, final, tries
 
 
