@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from graveler.base.arguments import expand_home
@@ -26,38 +27,48 @@ def _path(uri: str) -> Path:
     return path
 
 
-# Module and class of each driver. A module is loaded on first use, because it may need an extra.
-_SERVERS: dict[str, tuple[str, str]] = {
-    "postgresql": ("postgres", "PostgresKVStore"),
-    "postgresql+psycopg": ("postgres", "PostgresKVStore"),
-    "mysql": ("mysql", "MySQLKVStore"),
-    "mysql+pymysql": ("mysql", "MySQLKVStore"),
-    "mariadb": ("mysql", "MySQLKVStore"),
-    "dynamodb": ("dynamodb", "DynamoDBKVStore"),
-}
-_DRIVERS: dict[str, tuple[str, str]] = {
-    "mem": ("memory", "MemoryKVStore"),
-    "sqlite": ("sqlite", "SQLiteKVStore"),
-    "rocksdb": ("rocksdb", "RocksDBKVStore"),
-    **_SERVERS,
-}
+class _Driver(NamedTuple):
+    """The driver of a scheme, loaded on first use because it may need an extra.
 
-# OpenTelemetry's names of the databases that differ from the scheme.
-_SYSTEMS = {
-    "mem": "memory",
-    "postgresql+psycopg": "postgresql",
-    "mysql+pymysql": "mysql",
-    "dynamodb": "aws.dynamodb",
+    Attributes:
+        module: Its module in `graveler.kv.drivers`.
+        name: Its class.
+        server: Whether it takes its URI and ``no_progress_s``, not a path.
+        login: Whether a URI may hold a user and a password.
+        system: OpenTelemetry's name of the database; "" for that of the scheme.
+    """
+
+    module: str
+    name: str
+    server: bool = False
+    login: bool = False
+    system: str = ""
+
+
+_POSTGRES = _Driver("postgres", "PostgresKVStore", server=True, login=True, system="postgresql")
+_MYSQL = _Driver("mysql", "MySQLKVStore", server=True, login=True)
+
+DRIVERS = {
+    "mem": _Driver("memory", "MemoryKVStore", system="memory"),
+    "sqlite": _Driver("sqlite", "SQLiteKVStore"),
+    "rocksdb": _Driver("rocksdb", "RocksDBKVStore"),
+    "postgresql": _POSTGRES,
+    "postgresql+psycopg": _POSTGRES,
+    "mysql": _MYSQL,
+    "mysql+pymysql": _MYSQL._replace(system="mysql"),
+    "mariadb": _MYSQL,
+    "dynamodb": _Driver("dynamodb", "DynamoDBKVStore", server=True, system="aws.dynamodb"),
 }
+"""The driver of each scheme."""
 
 
 def check_driver(uri: str) -> str:
     """Return the scheme of a URI that has a driver."""
     scheme, separator, _ = uri.partition("://")
-    if not separator or scheme not in _DRIVERS:
+    if not separator or scheme not in DRIVERS:
         raise InvalidInputError(
             f"no key-value driver for {shown_uri(uri)!r}: give one of "
-            + ", ".join(f"{name}://" for name in _DRIVERS)
+            + ", ".join(f"{name}://" for name in DRIVERS)
         )
     return scheme
 
@@ -74,13 +85,14 @@ def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
     """
     scheme = check_driver(uri)
     store = _opened(uri, scheme, no_progress_s)
-    return MeteredKVStore(store, _SYSTEMS.get(scheme, scheme)) if is_metered() else store
+    return MeteredKVStore(store, DRIVERS[scheme].system or scheme) if is_metered() else store
 
 
 def _opened(uri: str, scheme: str, no_progress_s: float) -> KVStore:
-    module, name = _DRIVERS[scheme]
-    driver: Callable[..., KVStore] = getattr(import_module(f"graveler.kv.{module}"), name)
-    if scheme in _SERVERS:
+    found = DRIVERS[scheme]
+    module = import_module(f"graveler.kv.drivers.{found.module}")
+    driver: Callable[..., KVStore] = getattr(module, found.name)
+    if found.server:
         return driver(uri, no_progress_s=no_progress_s)
     if scheme == "sqlite" and uri.endswith(_ON_NETWORK):
         return driver(_path(uri.removesuffix(_ON_NETWORK)), network=True)

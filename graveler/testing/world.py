@@ -9,7 +9,7 @@ from typing import Any
 
 from graveler.base.background import Inline
 from graveler.config import LakeConfig
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lake import Lake
 from graveler.lake.shared import lend_lake
 from graveler.model import Entry

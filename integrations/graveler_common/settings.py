@@ -11,10 +11,9 @@ from urllib.parse import quote, urlsplit
 from graveler.base.privacy import shown_uri
 from graveler.config import ENVIRONMENT_LAKE, set_environment
 from graveler.errors import InvalidInputError
-from graveler.kv.registry import check_driver
+from graveler.kv.registry import DRIVERS, check_driver
 
 OBJECT_SCHEMES = ("s3", "s3a", "s3n", "file", "gs", "abfs", "abfss", "http", "https")
-_DATABASES = ("postgres", "mysql", "mariadb")
 _KEY = secrets.token_bytes(16)  # so that no name is the hash of a password alone
 
 
@@ -74,7 +73,7 @@ def kv_uri(uri: str, user: str = "", password: str = "", *, what: str) -> str:
             f"{what} {shown_uri(uri)} is an object store: it is the storage; the key-value store "
             "is postgresql://host/database, for instance"
         )
-    check_driver(uri)
+    driver = DRIVERS[check_driver(uri)]
     try:
         given = urlsplit(uri)
         given_user, given_password = given.username or "", given.password
@@ -87,7 +86,7 @@ def kv_uri(uri: str, user: str = "", password: str = "", *, what: str) -> str:
         )
     if not (user or password):
         return uri
-    if not scheme.startswith(_DATABASES):
+    if not driver.login:
         raise InvalidInputError(
             f"{what} {shown_uri(uri)} takes no login and password: leave them empty"
         )

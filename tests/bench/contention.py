@@ -146,7 +146,9 @@ def _commit(location: str, number: int, start: Barrier, answers: Any) -> None:
 def _together(work: Any, location: str, count: int) -> tuple[float, list[_Share]]:
     """Start all processes at once; return the total seconds and the work of each process."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["graveler.lake", "graveler.kv.sqlite", "graveler.kv.postgres"])
+    context.set_forkserver_preload(
+        ["graveler.lake", "graveler.kv.drivers.sqlite", "graveler.kv.drivers.postgres"]
+    )
     start, answers = context.Barrier(count + 1), context.Queue()
     processes = [
         context.Process(target=work, args=(location, number, start, answers))

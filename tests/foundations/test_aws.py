@@ -7,7 +7,7 @@ import pytest
 
 from graveler.base.clock import RandomIds
 from graveler.errors import InvalidInputError
-from graveler.kv.dynamodb_client import DynamoDBClient, Table
+from graveler.kv.drivers.dynamodb_client import DynamoDBClient, Table
 from graveler.objects.s3_client import S3Client, S3Settings
 from graveler.testing.clock import FakeClock
 

@@ -65,7 +65,7 @@ def mounted(monkeypatch, folder, kind):
     table = folder / "mounts"
     name = str(folder / "a b").replace(" ", r"\040")
     table.write_text(f"root / ext4 rw 0 0\nserver:/x {name} {kind} rw 0 0\n")
-    monkeypatch.setattr("graveler.kv.sqlite._MOUNTS", table)
+    monkeypatch.setattr("graveler.kv.drivers.sqlite._MOUNTS", table)
     (folder / "a b" / "lake").mkdir(parents=True)
     return f"sqlite://{folder}/a%20b/lake/kv.sqlite3"
 

@@ -11,7 +11,7 @@ import pytest
 from graveler.base.records import encode_json
 from graveler.committed.references import _encode as encode_addresses
 from graveler.errors import CorruptionError
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lakefs.state import NOTHING, ImportState
 from graveler.model import BranchRecord, Move, RangeInfo
 from graveler.refs import moves, settings

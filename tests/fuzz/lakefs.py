@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lakefs import messages
 from graveler.lakefs.namespace import RANGES, Namespace
 from graveler.lakefs.state import NOTHING, ImportState

@@ -28,7 +28,7 @@ from graveler.gates.statistics import STATISTICS
 from graveler.gates.verdicts import VERDICT, Judgement
 from graveler.gc import files, marks, rules
 from graveler.ingest.records import HOUR, QUARANTINE, STANDING
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.kv.store import Stored
 from graveler.lake.catalogue import RepositoryRecord
 from graveler.refs.branches import decode_branch

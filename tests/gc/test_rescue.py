@@ -4,7 +4,7 @@ import pytest
 
 from graveler.errors import ThrottledError
 from graveler.gc.files import FileRecord, FileRecords, FileState, Rescuer
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.testing.clock import FakeClock
 from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, lost_reply
 

@@ -4,7 +4,7 @@ from itertools import count
 
 from graveler.base.background import Inline
 from graveler.config import LakeConfig
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.testing.clock import FakeClock, SequenceIds
 

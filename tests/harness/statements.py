@@ -14,7 +14,7 @@ from typing import Any
 import graveler
 from graveler.base.background import Inline
 from graveler.config import load_config
-from graveler.kv.drivers import Driver
+from graveler.kv.driver import Driver
 from graveler.lake.factory import connect, write_default_config
 from graveler.lake.repository import Repository
 from graveler.model import Entry

@@ -12,7 +12,7 @@ from graveler.base.background import Inline
 from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.errors import GravelerError
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import (

@@ -23,7 +23,7 @@
 """
 
 from graveler.gates import gate
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from tests.runs.histories import History, given, writes
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.testing import SimulationError, simulate
 from graveler.testing.faults import ProcessDied
 from graveler.testing.pipeline import KINDS

@@ -18,7 +18,7 @@ from graveler.errors import (
     PermissionDeniedError,
     ThrottledError,
 )
-from graveler.kv.dynamodb import DynamoDBKVStore
+from graveler.kv.drivers.dynamodb import DynamoDBKVStore
 from graveler.kv.store import ABSENT, PRESENT
 from graveler.testing.clock import FakeClock
 from tests.harness.servers.connections import ConditionalSuite

@@ -9,7 +9,7 @@ import pytest
 from graveler.base.clock import RandomIds, SystemClock
 from graveler.errors import BackendUnavailableError
 from graveler.kv import turns as queues
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.kv.turns import PARTITION, QueueTurns
 
 

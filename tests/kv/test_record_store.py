@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.errors import BackendUnavailableError, OutcomeUnknownError, ThrottledError
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.kv.record_store import RecordStore
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import FaultyKVStore, Script, lost_reply

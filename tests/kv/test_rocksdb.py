@@ -13,7 +13,7 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.kv.rocksdb import RocksDBKVStore
+from graveler.kv.drivers.rocksdb import RocksDBKVStore
 from graveler.kv.store import ABSENT
 from tests.harness.programs import output_of
 from tests.harness.workers import StartWorker

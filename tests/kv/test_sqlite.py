@@ -17,7 +17,7 @@ from graveler.errors import (
     PreconditionFailedError,
     StorageFullError,
 )
-from graveler.kv.sqlite import SQLiteKVStore
+from graveler.kv.drivers.sqlite import SQLiteKVStore
 from graveler.kv.store import ABSENT
 from graveler.testing.clock import FakeClock
 from tests.harness.programs import output_of

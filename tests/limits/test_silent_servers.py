@@ -174,7 +174,7 @@ def test_an_upload_that_makes_progress_is_not_cut(serve):
 def test_a_database_that_never_answers_is_given_up(serve, caplog, uri, module):
     server = serve()
     limit_s = 2 * LEAST_S if uri.startswith("postgresql") else LIMIT_S
-    import_module(f"graveler.kv.{module}")
+    import_module(f"graveler.kv.drivers.{module}")
     began = monotonic()
     with caplog.at_level(logging.WARNING), pytest.raises(BackendUnavailableError):
         open_kv(uri.format(port=server.port), no_progress_s=limit_s)

@@ -13,7 +13,7 @@ from uuid import uuid4
 from graveler.errors import ExpiredError, GravelerError, NoChangesError
 from graveler.gates import gate
 from graveler.ingest import HourKind, commit_hours
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.runs.record import RunHandle
 from graveler.runs.steps.step import Step

@@ -8,7 +8,7 @@ import pytest
 
 from graveler.errors import ReadOnlyError
 from graveler.gates.source import ReadOnlyKVStore, ReadOnlyObjects
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.kv.store import KVStore, KVWrapper
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ObjectStore, ObjectsWrapper

@@ -11,7 +11,7 @@ import pytest
 
 from graveler.base.background import Inline
 from graveler.config import LakeConfig, program_environment
-from graveler.kv.sqlite import SQLiteKVStore
+from graveler.kv.drivers.sqlite import SQLiteKVStore
 from graveler.lake.lake import Lake
 from graveler.model import Entry
 from graveler.objects.local import LocalStore

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.refs.commits import Commits
 from graveler.refs.history import is_ancestor, line_outside, log, merge_bases, outside
 from graveler.testing.clock import SequenceIds

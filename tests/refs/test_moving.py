@@ -11,7 +11,7 @@ from graveler.errors import (
     OutcomeUnknownError,
     ThrottledError,
 )
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.model import BranchRecord
 from graveler.refs.mover import advance, move
 from graveler.refs.refs import Refs

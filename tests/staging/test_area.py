@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler.base.background import Inline
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.staging.area import StagingArea, combine
 from graveler.values import VOID
 

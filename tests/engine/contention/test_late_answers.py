@@ -19,9 +19,9 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.gates import Gate
-from graveler.kv.memory import MemoryKVStore
-from graveler.kv.mysql import MySQLKVStore
-from graveler.kv.postgres import PostgresKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
+from graveler.kv.drivers.mysql import MySQLKVStore
+from graveler.kv.drivers.postgres import PostgresKVStore
 from graveler.kv.store import ABSENT
 from graveler.lake import Lake
 from graveler.objects.memory import MemoryStore

@@ -15,7 +15,7 @@ from graveler.errors import (
     KVOutdatedError,
     NewerFormatError,
 )
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.kv.store import KVStore
 from graveler.lake.factory import write_default_config
 from graveler.lake.lake import Lake

@@ -12,7 +12,7 @@ from graveler.errors import (
     KVOutdatedError,
     StorageMismatchError,
 )
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.objects.memory import MemoryStore
 from graveler.repository.witness.marker import MARKER, read_marker

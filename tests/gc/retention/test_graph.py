@@ -8,7 +8,7 @@ import pytest
 
 from graveler.committed.bases import LEVELS
 from graveler.gc.reachability.graph import CommitGraph
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.refs.refs import Refs
 from graveler.testing.clock import FakeClock, SequenceIds

@@ -2,7 +2,7 @@ import pytest
 
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
 from graveler.gc.rules import KEEP_ALL, Keep, Retention, RetentionRules
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.refs.settings import Settings
 from graveler.testing.clock import FakeClock, SequenceIds
 from graveler.testing.faults import FaultyKVStore, Script, lost_reply

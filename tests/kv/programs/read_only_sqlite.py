@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from graveler.errors import ReadOnlyError
-from graveler.kv.sqlite import SQLiteKVStore
+from graveler.kv.drivers.sqlite import SQLiteKVStore
 
 if os.geteuid() == 0:  # root can write to every file
     os.setuid(65534)

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from graveler.kv.rocksdb import RocksDBKVStore
+from graveler.kv.drivers.rocksdb import RocksDBKVStore
 
 store = RocksDBKVStore(Path(sys.argv[1]))
 for number in range(100):

@@ -19,7 +19,7 @@ from typing import Any
 from graveler.base.clock import SystemClock
 from graveler.config import environment
 from graveler.errors import GravelerError
-from graveler.kv.drivers import Driver
+from graveler.kv.driver import Driver
 from tests.real.chaos.hours import GARBAGE
 
 _PLAN = "plan.json"

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from graveler.errors import InvalidInputError
-from graveler.kv.mysql import MySQLKVStore
-from graveler.kv.postgres import PostgresKVStore
+from graveler.kv.drivers.mysql import MySQLKVStore
+from graveler.kv.drivers.postgres import PostgresKVStore
 from graveler.kv.store import ABSENT
 from tests.harness.servers.mysql import mysql_server
 from tests.harness.servers.postgres import (

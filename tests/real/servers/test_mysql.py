@@ -19,7 +19,7 @@ from graveler.errors import (
     StorageFullError,
     ThrottledError,
 )
-from graveler.kv.mysql import MySQLKVStore
+from graveler.kv.drivers.mysql import MySQLKVStore
 from graveler.kv.store import ABSENT, PRESENT
 from graveler.kv.turns import PARTITION
 from graveler.testing.clock import FakeClock
@@ -273,7 +273,7 @@ def test_an_option_that_the_driver_does_not_take_is_told(query: str, reason: str
 def test_a_server_that_takes_no_largest_value_is_refused(
     mysql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graveler.kv.mysql._PACKET", text("SELECT 1048576"))
+    monkeypatch.setattr("graveler.kv.drivers.mysql._PACKET", text("SELECT 1048576"))
     with pytest.raises(InvalidInputError, match="of 1048576 bytes: raise its max_allowed_packet"):
         MySQLKVStore(mysql_url)
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import graveler
-from graveler.kv.postgres import PostgresKVStore
+from graveler.kv.drivers.postgres import PostgresKVStore
 from graveler.kv.turns import PARTITION
 from tests.harness.servers.pgbouncer import pooler
 from tests.harness.servers.postgres import every_write, noted_waits, postgres_server, socket_of

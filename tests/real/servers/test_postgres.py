@@ -21,7 +21,7 @@ from graveler.errors import (
     PreconditionFailedError,
     StorageFullError,
 )
-from graveler.kv.postgres import _CREATE, PostgresKVStore
+from graveler.kv.drivers.postgres import _CREATE, PostgresKVStore
 from graveler.kv.store import ABSENT, PRESENT, KVStore
 from graveler.kv.turns import PARTITION
 from graveler.testing.clock import FakeClock

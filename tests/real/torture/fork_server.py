@@ -23,9 +23,9 @@ from typing import Any, Self
 from tests.real.torture.victim import Plan, work
 
 PRELOADED = (
-    "graveler.kv.postgres",
-    "graveler.kv.rocksdb",
-    "graveler.kv.sqlite",
+    "graveler.kv.drivers.postgres",
+    "graveler.kv.drivers.rocksdb",
+    "graveler.kv.drivers.sqlite",
     "graveler.gc",
     "sqlalchemy.dialects.postgresql.psycopg",
 )

@@ -177,7 +177,7 @@ def test_a_publish_stands_without_the_right_to_delete(repo, tree, monkeypatch, c
             raise PermissionDeniedError("no DELETE: grant it")
 
         for call in ("delete", "delete_many", "delete_if", "drop"):
-            patch.setattr(f"graveler.kv.memory.MemoryKVStore.{call}", refuse)
+            patch.setattr(f"graveler.kv.drivers.memory.MemoryKVStore.{call}", refuse)
         with repo.run(KEY, into="main") as run:
             run.put("a", b"1")
         assert run.publish().already

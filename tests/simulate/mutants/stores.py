@@ -7,14 +7,14 @@ _SAME = "self._check_same()\n"
 MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a staged write goes into a store that was removed",
-        "kv.drivers:Driver.set",
+        "kv.driver:Driver.set",
         _SAME,
         "pass\n",
         "replaced-store",
     ),
     one_edit(
         "a branch moves in a store that was removed",
-        "kv.drivers:Driver.set_if",
+        "kv.driver:Driver.set_if",
         _SAME,
         "pass\n",
         "replaced-store",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from graveler.errors import PreconditionFailedError
-from graveler.kv.drivers import changed, holds
+from graveler.kv.driver import changed, holds
 from graveler.kv.store import Predicate, Stored
 
 OBJECTS = "objects"

@@ -27,7 +27,7 @@ from graveler.errors import (
     NotFoundError,
 )
 from graveler.fsck.check import fsck
-from graveler.kv.memory import MemoryKVStore
+from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.merge_model import MergeModel

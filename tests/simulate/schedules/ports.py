@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from graveler.errors import KVOutdatedError, ObjectNotFoundError, PreconditionFailedError
-from graveler.kv.drivers import Driver
+from graveler.kv.driver import Driver
 from graveler.kv.store import KVStore, Predicate, Stored
 from graveler.objects.store import ANYTHING, Body, BodyReader, Expected, ObjectInfo, ObjectStore
 from tests.simulate.scenarios.shared import GENERATION, OBJECTS, TURNS, Access, Call

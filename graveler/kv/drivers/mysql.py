@@ -26,7 +26,7 @@ try:
     from sqlalchemy.engine import Connection
     from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError
 
-    from graveler.kv.sql import Failure, SQLKVStore, Statements
+    from graveler.kv.drivers.sql import Failure, SQLKVStore, Statements
     from graveler.kv.store import MAX_VALUE_BYTES
 except ImportError as error:
     missing = (error.name or "").partition(".")[0]

@@ -29,8 +29,8 @@ from graveler.errors import (
     ReadOnlyError,
     StorageFullError,
 )
-from graveler.kv.drivers import Driver, FileIdentity, partition_names
-from graveler.kv.sqlite_connections import (
+from graveler.kv.driver import Driver, FileIdentity, partition_names
+from graveler.kv.drivers.sqlite_connections import (
     Connections,
     ReadOnlyConnections,
     WritingConnections,

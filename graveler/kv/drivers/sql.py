@@ -29,7 +29,7 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.kv.drivers import Driver, partition_names
+from graveler.kv.driver import Driver, partition_names
 from graveler.kv.store import ABSENT, PRESENT, Predicate
 from graveler.kv.turns import QueueTurns
 

@@ -26,7 +26,7 @@ try:
     from sqlalchemy import Engine, event, text
     from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-    from graveler.kv.sql import Failure, SQLKVStore, Statements
+    from graveler.kv.drivers.sql import Failure, SQLKVStore, Statements
     from graveler.kv.turns import PARTITION as TURNS
 except ImportError as error:
     raise MissingDependencyError(

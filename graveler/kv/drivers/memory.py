@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 
 from graveler.errors import StateError
-from graveler.kv.drivers import Driver, holds
+from graveler.kv.driver import Driver, holds
 from graveler.kv.store import Predicate
 from graveler.kv.turns import Turns
 

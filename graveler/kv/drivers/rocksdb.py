@@ -43,7 +43,7 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.kv.drivers import Driver, FileIdentity, holds
+from graveler.kv.driver import Driver, FileIdentity, holds
 from graveler.kv.store import Predicate
 from graveler.kv.turns import Turns
 

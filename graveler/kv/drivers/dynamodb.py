@@ -21,8 +21,8 @@ from graveler.errors import (
     StateError,
     ThrottledError,
 )
-from graveler.kv.drivers import Driver
-from graveler.kv.dynamodb_client import ConditionFailed, DynamoDBClient, Table, pause
+from graveler.kv.driver import Driver
+from graveler.kv.drivers.dynamodb_client import ConditionFailed, DynamoDBClient, Table, pause
 from graveler.kv.store import ABSENT, MAX_KEY_BYTES, PRESENT, Predicate
 from graveler.kv.turns import QueueTurns
 
