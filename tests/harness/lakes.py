@@ -4,6 +4,7 @@ from itertools import count
 from pathlib import Path
 
 from graveler.committed.splitting import Splitting
+from tests.harness.servers import DATABASES
 
 _numbers = count(1)
 
@@ -14,7 +15,6 @@ LAKES = {
     "postgres-memory": ("postgres", "mem"),
     "sqlite-s3": ("sqlite", "s3"),
 }
-_FIXTURES = {"postgres": "postgres_url", "mysql": "mysql_url", "dynamodb": "dynamodb_uri"}
 
 SMALL = Splitting(min_bytes=0, max_bytes=2_000, raggedness=5)
 """Ranges of a few entries, so that every test has several."""
@@ -23,8 +23,8 @@ SMALL = Splitting(min_bytes=0, max_bytes=2_000, raggedness=5)
 def kv_uri(kind: str, folder: Path, request) -> str:
     if kind == "mem":
         return "mem://"
-    if kind in _FIXTURES:
-        uri: str = request.getfixturevalue(_FIXTURES[kind])
+    if kind in DATABASES:
+        uri: str = request.getfixturevalue(DATABASES[kind][0])
         return uri
     return f"{kind}://{folder / 'kv'}"
 

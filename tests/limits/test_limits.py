@@ -19,26 +19,19 @@ from graveler.lake import Lake
 from graveler.model import Entry
 from graveler.refs.commits import decode_commit
 from graveler.values import decode_entry, encode_entry, encode_value
+from tests.harness.lakes import kv_uri
+from tests.harness.servers import DATABASES
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "limits.md"
-STORES = ["memory", "sqlite", "rocksdb", "postgres", "mysql", "dynamodb"]
 NAMES = count(1)
 QUOTE = '"'  # takes two bytes in a record
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=["mem", "sqlite", "rocksdb", *DATABASES])
 def repo(request, tmp_path):
-    uris = {
-        "memory": lambda: "mem://",
-        "sqlite": lambda: f"sqlite://{tmp_path}/kv.sqlite3",
-        "rocksdb": lambda: f"rocksdb://{tmp_path}/kv",
-        "postgres": lambda: request.getfixturevalue("postgres_url"),
-        "mysql": lambda: request.getfixturevalue("mysql_url"),
-        "dynamodb": lambda: request.getfixturevalue("dynamodb_uri"),
-    }
     clock = SystemClock()
     config = LakeConfig("/lake", "mem://", f"mem://limits-{next(NAMES)}")
-    kv = open_kv(uris[request.param]())
+    kv = open_kv(kv_uri(request.param, tmp_path, request))
     with Lake(config, kv, clock=clock, ids=RandomIds(clock), background=Inline()) as lake:
         yield lake.create_repository("flights")
 
@@ -111,7 +104,7 @@ TOO_LARGE = {
 }
 
 
-@pytest.mark.parametrize("repo", ["memory"], indirect=True)
+@pytest.mark.parametrize("repo", ["mem"], indirect=True)
 @pytest.mark.parametrize("what", TOO_LARGE)
 def test_what_is_larger_is_refused_before_anything_is_stored(repo, what):
     main = repo.branch("main")
@@ -166,7 +159,7 @@ GROWING = {
 }
 
 
-@pytest.mark.parametrize("repo", ["memory"], indirect=True)
+@pytest.mark.parametrize("repo", ["mem"], indirect=True)
 @pytest.mark.parametrize("what", GROWING)
 def test_a_record_that_grew_too_large_is_refused_by_name(repo, what):
     with pytest.raises(InvalidInputError, match=f"at most {MAX_VALUE_BYTES}"):

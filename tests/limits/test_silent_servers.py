@@ -17,6 +17,7 @@ from graveler.errors import BackendUnavailableError, GravelerError, OutcomeUnkno
 from graveler.kv.registry import open_kv
 from graveler.kv.store import ABSENT
 from graveler.objects.registry import open_store
+from tests.harness.servers import DATABASES
 
 LIMIT_S = 1.0
 SLACK_S = 1.5
@@ -164,11 +165,7 @@ def test_an_upload_that_makes_progress_is_not_cut(serve):
 
 @pytest.mark.parametrize(
     ("module", "uri"),
-    [
-        ("postgres", "postgresql://ada@127.0.0.1:{port}/lake"),
-        ("mysql", "mysql://ada@127.0.0.1:{port}/lake"),
-        ("dynamodb", "dynamodb://lake?endpoint=http://127.0.0.1:{port}&region=us-east-1"),
-    ],
+    [(module, uri) for module, (_, uri) in DATABASES.items()],
 )
 @pytest.mark.usefixtures("_keys")
 def test_a_database_that_never_answers_is_given_up(serve, caplog, uri, module):
