@@ -1,6 +1,7 @@
 """Stored verdicts: judged content is not judged again, new content is."""
 
 from contextvars import Context
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,8 @@ import graveler
 from graveler import checks, gate
 from graveler.gates import Gate
 from graveler.gates.verdicts import content
+
+GUIDE = Path(__file__).parents[2] / "docs/guides/gates.md"
 
 
 def asks(candidate):
@@ -101,22 +104,26 @@ def test_a_check_that_failed_is_asked_again(repo):
 
 
 def test_every_built_in_check_has_a_fingerprint():
-    gates = [
-        checks.schema("t/", {"id": "int64"}),
-        checks.row_count("t/"),
-        checks.row_count_change("t/"),
-        checks.not_null("t/", "id"),
-        checks.unique("t/", "id"),
-        checks.in_range("t/", "id", 1),
-        checks.file_format("t/"),
-        checks.file_size("t/"),
-        checks.only_within("t/"),
-        checks.nothing_deleted_outside("t/"),
-        checks.refers_to("t/", "id", "u/"),
-        checks.row_count("t/", 2),
-    ]
-    assert len({gate.fingerprint for gate in gates} - {None}) == len(gates)
-    assert checks.row_count("t/", 2).fingerprint == gates[-1].fingerprint
+    gates = {
+        "dbt_results": checks.dbt_results("t/"),
+        "file_format": checks.file_format("t/"),
+        "file_size": checks.file_size("t/"),
+        "freshness": checks.freshness("t/", "1d"),
+        "in_range": checks.in_range("t/", "id", 1),
+        "not_null": checks.not_null("t/", "id"),
+        "nothing_deleted_outside": checks.nothing_deleted_outside("t/"),
+        "only_within": checks.only_within("t/"),
+        "refers_to": checks.refers_to("t/", "id", "u/"),
+        "row_count": checks.row_count("t/"),
+        "row_count_change": checks.row_count_change("t/"),
+        "schema": checks.schema("t/", {"id": "int64"}),
+        "unique": checks.unique("t/", "id"),
+    }
+    assert [*gates] == checks.__all__
+    assert all(f"| `{name}(" in GUIDE.read_text() for name in gates)
+    fingerprints = {gate.fingerprint for gate in gates.values()}
+    assert len(fingerprints - {None, checks.row_count("t/", 2).fingerprint}) == len(gates)
+    assert checks.row_count("t/").fingerprint in fingerprints
 
 
 def test_a_built_in_check_is_identified_by_version(monkeypatch):

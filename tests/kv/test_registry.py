@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.kv.registry import open_kv
+from graveler.kv.registry import DRIVERS, open_kv
 from graveler.kv.store import KVStore
-from tests.harness.programs import output_of
+from tests.harness.programs import ROOT, output_of
+from tests.harness.servers import DATABASES
 
 
 def _written(store: KVStore) -> KVStore:
@@ -71,6 +72,13 @@ def test_what_follows_the_scheme_must_fit_it(uri: str) -> None:
 def test_a_missing_extra_is_named(uri: str, module: str, message: str) -> None:
     output = output_of("kv.programs.missing_extra", uri, module)
     assert output == message.format(module, 'pip install "graveler') + '"\n'
+
+
+def test_each_driver_is_in_the_guide_and_in_the_table_of_servers() -> None:
+    guide = (ROOT / "docs/guides/refs-store.md").read_text()
+    assert all(f"`{name}://" in guide for name in DRIVERS if "+" not in name and name != "mariadb")
+    servers = {driver.module for driver in DRIVERS.values() if driver.server}
+    assert servers == {*DATABASES}
 
 
 def test_a_driver_is_loaded_when_it_is_asked_for() -> None:
