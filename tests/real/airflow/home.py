@@ -20,6 +20,7 @@ from tests.real.chaos.processes.services import Services, logs_of
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = ROOT / "tests/real/airflow/programs"
 AIRFLOW = Path(sys.executable).with_name("airflow")
+_ANSWER_S = 150  # an answer waits for SQLite's lock, for up to 60 s
 _AGAIN = 10
 _FERNET_KEY = urlsafe_b64encode(b"shared by the processes of tests").decode()
 _BUSY = b"Database error"
@@ -154,7 +155,7 @@ class Api:
             },
         )
         try:
-            with self._open(request, timeout=60) as answer:
+            with self._open(request, timeout=_ANSWER_S) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             told = error.read()[:500]
