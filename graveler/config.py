@@ -126,11 +126,7 @@ class LakeConfig:
 
 
 def user_cache() -> Path:
-    """Return graveler's folder in the user's cache folder.
-
-    Raises:
-        OSError: The user has no home.
-    """
+    """Return graveler's folder in the user's cache folder."""
     try:
         return Path(environment("XDG_CACHE_HOME") or Path.home() / ".cache") / "graveler"
     except RuntimeError as error:  # no HOME, and no user with this id
@@ -178,11 +174,7 @@ def _system_user(uid: int) -> str:
 
 
 def lake_path(target: str | Path) -> Path:
-    """Return the absolute path of a lake, its folder or its TOML file, which may be missing.
-
-    Raises:
-        InvalidInputError: `target` is a URI, or names an environment variable.
-    """
+    """Return the absolute path of a lake, its folder or its TOML file, which may be missing."""
     text = os.fspath(target)
     if is_environment_lake(text):
         raise InvalidInputError(
@@ -206,14 +198,7 @@ def lake_path(target: str | Path) -> Path:
 
 
 def load_config(target: str | Path) -> LakeConfig:
-    """Read the settings of the lake at `target`: a folder, a TOML file, or ``env:NAME``.
-
-    Raises:
-        NotFoundError: The lake does not exist.
-        InvalidInputError: `target` is a URI, or the settings are invalid.
-        BackendUnavailableError: The file cannot be read at present, or the command of a setting
-            failed.
-    """
+    """Read the settings of the lake at `target`: a folder, a TOML file, or ``env:NAME``."""
     if is_environment_lake(target):
         location = os.fspath(target)
         return _config(_read_variable(location), file=Path(location), location=location)
@@ -222,13 +207,7 @@ def load_config(target: str | Path) -> LakeConfig:
 
 
 def locate_lake(target: str | Path) -> str:
-    """Return the location of the lake at `target`, whose settings are not validated.
-
-    Raises:
-        NotFoundError: The lake does not exist.
-        InvalidInputError: `target` is a URI, or the file is not TOML.
-        BackendUnavailableError: The file cannot be read at present.
-    """
+    """Return the location of the lake at `target`, whose settings are not validated."""
     if is_environment_lake(target):
         _read_variable(os.fspath(target))
         return os.fspath(target)
@@ -347,7 +326,6 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
 
 
 def _checked(table: Any, known: Mapping[str, "_Check"], what: str) -> dict[str, Any]:
-    """Return the settings of a table, each checked."""
     if not isinstance(table, dict):
         raise InvalidInputError(f"{what} is not known as a setting: it is a table")
     if unknown := sorted(table.keys() - known.keys()):
@@ -360,7 +338,6 @@ def _checked(table: Any, known: Mapping[str, "_Check"], what: str) -> dict[str, 
 
 
 def _links(value: Any, file: Path) -> Mapping[str, Mapping[str, str]]:
-    """Return the options of foreign places, by place."""
     wrong = (
         [place for place in value if not place.startswith(_S3)]
         if isinstance(value, dict)

@@ -247,22 +247,6 @@ class RangeInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """The result of applying changes, as numbers of paths and of range files."""
-
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    ranges_reused: int = 0
-    ranges_written: int = 0
-
-    @property
-    def total(self) -> int:
-        """The number of paths that differ."""
-        return self.added + self.changed + self.removed
-
-
-@dataclass(frozen=True, slots=True)
 class Commit:
     """An immutable point of history.
 

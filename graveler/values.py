@@ -1,44 +1,11 @@
 """Value records (the values of keys in a range), their ids, and staged writes.
 
-Value record::
-
-    varint  length of identity
-    bytes   identity (content identity of an entry, 32; id of a range in a metarange, 32)
-    varint  length of data
-    bytes   data
-
-Entry data, numbers little-endian::
-
-    byte    bit 0: graveler computed the checksum; bit 1: there is a time
-    u16     lengths of address, checksum, content type and version, in bytes
-    u32     length of metadata
-    u64     size
-    i64     time written, µs since 1970; 0 if there is none
-    bytes   address, checksum, content type, version (UTF-8), metadata (JSON object; nothing if {})
-
-Every number is at the same position in every record, so that whole columns of a range are read
-without decoding records. Range data::
-
-    u64     records, big-endian
-    u64     logical bytes, big-endian
-    byte    1 if the range ended naturally, else 0
-    bytes   sum of the record ids, 32
-    bytes   digest of the records, 32
-    bytes   min key
-
-Staged write::
-
-    byte    0 tombstone, 1 entry, 2 entry that replaces one of equal content, 3 borrowed entry
-    bytes   epoch of sweeps, 8            (of a borrowed entry only)
-    bytes   record id, 32                 (not of a tombstone)
-    bytes   value record                  (not of a tombstone)
-
-The record id is computed when a write is staged, so that a commit of a million entries hashes only
-their ids. It covers every byte of the value record, including address and time. All other ids are
-made from record ids, so an id never names two sets of addresses. The content identity decides
-diffs, merges and conflicts: equal files that are written on two branches are equal. Ids are SHA-256
-of framed fields (type byte, 8-byte big-endian length, bytes), so that no two different inputs give
-the same bytes to the hash. ``docs/formats/identity.md`` has examples.
+``docs/formats`` (range, metarange, identity, kv-layout) has the bytes. The record id covers every
+byte of the value record, and is computed when a write is staged; all other ids are made from record
+ids, so an id never names two sets of addresses. The content identity decides diffs, merges and
+conflicts: equal files that are written on two branches are equal. A staged write is a kind (0
+tombstone, 1 entry, 2 entry that replaces equal content, 3 borrowed entry), the epoch of sweeps of a
+borrowed entry, the record id and the value record.
 """
 
 import gc
@@ -84,29 +51,25 @@ _AT_ONCE = 1_024
 _T = TypeVar("_T")
 
 
-def framed_text(value: str) -> bytes:
-    """Return text as a field of a hash: ``t``, length, UTF-8."""
-    raw = value.encode("utf-8", "surrogatepass")
-    return b"t" + len(raw).to_bytes(8, "big") + raw
+def framed(*fields: str | int | Mapping[str, str] | tuple[str, ...]) -> bytes:
+    """Return the fields of a hash.
 
-
-def framed_number(value: int) -> bytes:
-    """Return a number as a field of a hash: ``n``, 8 bytes with sign."""
-    return b"n" + value.to_bytes(8, "big", signed=True)
-
-
-def framed_pairs(value: Mapping[str, str]) -> bytes:
-    """Return pairs as a field of a hash: ``p``, count, and the pairs by name."""
-    parts = [b"p", len(value).to_bytes(8, "big")]
-    for name in sorted(value):
-        parts += (framed_text(name), framed_text(value[name]))
-    return b"".join(parts)
-
-
-def framed_list(values: Iterable[str]) -> bytes:
-    """Return texts as a field of a hash: ``l``, count, and the texts."""
-    items = [framed_text(value) for value in values]
-    return b"".join([b"l", len(items).to_bytes(8, "big"), *items])
+    Text is ``t``, its length and UTF-8, a number ``n`` and 8 bytes with sign. Pairs are ``p``, their
+    count, and the pairs by name. A list is ``l``, its count, and the texts.
+    """
+    out = b""
+    for field in fields:
+        if isinstance(field, str):
+            raw = field.encode("utf-8", "surrogatepass")
+            out += b"t" + len(raw).to_bytes(8, "big") + raw
+        elif isinstance(field, int):
+            out += b"n" + field.to_bytes(8, "big", signed=True)
+        else:
+            out += (b"l" if isinstance(field, tuple) else b"p") + len(field).to_bytes(8, "big")
+            if field:
+                texts = field if isinstance(field, tuple) else chain(*sorted(field.items()))
+                out += framed(*texts)
+    return out
 
 
 def entry_identity(entry: Entry) -> bytes:
@@ -114,23 +77,13 @@ def entry_identity(entry: Entry) -> bytes:
 
     A declared checksum is not trusted. The address and the version from its store replace it.
     """
-    if entry.computed and entry.checksum:
-        content = framed_text("checksum") + framed_text(entry.checksum)
-    else:
-        content = framed_text("address") + framed_text(entry.address) + framed_text(_dated(entry))
-    return sha256(
-        b"entry:2"
-        + framed_number(entry.size)
-        + content
-        + framed_text(entry.content_type)
-        + framed_pairs(entry.metadata)
-    ).digest()
-
-
-def _dated(entry: Entry) -> str:
-    """Return the version of a foreign file without its inode."""
-    version = entry.version
-    return version.partition(" ")[0] if version.startswith("mtime:") else version
+    content: tuple[str, ...] = ("checksum", entry.checksum)
+    if not (entry.computed and entry.checksum):
+        dated = entry.version.startswith("mtime:")  # and the inode
+        version = entry.version.partition(" ")[0] if dated else entry.version
+        content = ("address", entry.address, version)
+    fields = framed(entry.size, *content, entry.content_type, entry.metadata)
+    return sha256(b"entry:2" + fields).digest()
 
 
 def record_id(key: bytes, value: bytes) -> bytes:
@@ -405,7 +358,6 @@ def stage_entry(
     """Return the staged form of an entry, including the record id.
 
     Args:
-        replaces: Whether it is committed even if the head has equal content.
         epoch: For an entry that borrows bytes, the epoch of sweeps in which they were looked up.
     """
     value = encode_entry(entry)[1]

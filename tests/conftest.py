@@ -9,7 +9,14 @@ from graveler.config import environment
 from tests.harness.servers.dynamodb import dynamodb_uri  # noqa: F401 - fixture
 from tests.harness.servers.mysql import mysql_socket, mysql_url  # noqa: F401 - fixtures
 from tests.harness.servers.postgres import postgres_socket, postgres_url  # noqa: F401 - fixtures
-from tests.harness.servers.s3 import s3_bucket, s3_endpoint, s3_options, s3_server  # noqa: F401 - fixtures
+from tests.harness.servers.s3 import (  # noqa: F401 - fixtures
+    s3_bucket,
+    s3_client,
+    s3_endpoint,
+    s3_options,
+    s3_server,
+    s3_settings,
+)
 from tests.harness.worlds import Points
 
 pytest.register_assert_rewrite("tests.kv.suite", "tests.objects.suite")

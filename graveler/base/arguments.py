@@ -60,11 +60,7 @@ class Home(Protocol):
 
 
 class RefLike(ABC):
-    """The base class of objects that are accepted as a ref.
-
-    Attributes:
-        repository: The repository of the ref.
-    """
+    """The base class of objects that are accepted as a ref."""
 
     repository: Home
 
@@ -102,8 +98,6 @@ def text(
     """Return a text that can be encoded in UTF-8.
 
     Args:
-        empty: Whether "" is allowed.
-        most: Maximum number of bytes in UTF-8.
         errors: ``surrogateescape`` also allows names of files that are not UTF-8.
     """
     if not isinstance(value, str):

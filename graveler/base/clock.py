@@ -44,6 +44,7 @@ class StoreClock(Clock):
     """
 
     def __init__(self, clock: Clock, *, local: bool) -> None:
+        self.machine = clock.now
         self._clock = clock
         self._local = local
         self._ahead = timedelta()
@@ -53,20 +54,12 @@ class StoreClock(Clock):
         """Return the time in UTC."""
         return self._clock.now() + self._ahead
 
-    def machine(self) -> datetime:
-        """Return the time of the machine's clock."""
-        return self._clock.now()
-
     def sleep(self, seconds: float) -> None:
         """Sleep."""
         self._clock.sleep(seconds)
 
     def note(self, written: datetime, since: datetime) -> None:
-        """Compare the clocks.
-
-        Args:
-            written: The time of an object that was just put, by the store's clock.
-        """
+        """Compare the clocks."""
         now = self._clock.now()
         right = self._local or since - _WRONG <= written <= now + _WRONG
         self._ahead = timedelta() if right else written - now

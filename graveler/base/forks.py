@@ -63,7 +63,7 @@ class _HeldOff:
         thread = get_ident()
         with self._lock:
             free = not self._forking or thread in self._calls or thread in self._forking
-            if not free and not self._changed.wait_for(self._no_fork, 2 * _PATIENCE_S):
+            if not free and not self._changed.wait_for(lambda: not self._forking, 2 * _PATIENCE_S):
                 self._forking.clear()  # the hook after the fork was interrupted
             self._calls[thread] = self._calls.get(thread, 0) + 1
 
@@ -107,9 +107,6 @@ class _HeldOff:
         self._calls = {thread: self._calls[thread]} if thread in self._calls else {}
         self._hung = set()
         self._begin()
-
-    def _no_fork(self) -> bool:
-        return not self._forking
 
     def _begin(self) -> None:
         self._forking: set[int] = set()  # threads that fork

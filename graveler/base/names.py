@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import PurePath
 
@@ -43,6 +44,7 @@ def _check_ref(kind: str, name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=1024)  # the same names are checked in each operation
 def check_branch(name: str) -> str:
     """Return `name` if it is a valid name of a branch, else raise InvalidInputError."""
     return _check_ref("branch", name)
@@ -112,11 +114,7 @@ def check_path(path: str) -> bytes:
 
 
 def check_prefix(what: str, prefix: str) -> None:
-    """Refuse a prefix with which no path can begin, such as ``/folder/``.
-
-    Args:
-        prefix: The beginning of paths, or "" for all.
-    """
+    """Refuse a prefix with which no path can begin, such as ``/folder/``."""
     if not isinstance(prefix, str):
         raise InvalidInputError(f"{what}: prefix {prefix!r}: give text")
     plain = plain_prefix(prefix.partition("*")[0])
@@ -140,11 +138,7 @@ def hour_text(moment: datetime) -> str:
 
 
 def read_hour(text: str) -> datetime | None:
-    """Return the time of a text in UTC, or None if the text is not a time.
-
-    Args:
-        text: ISO 8601 (UTC without a zone), or an hour's folder.
-    """
+    """Return the time of a text in UTC, or None if the text is not a time."""
     folder = _HOUR_FOLDER.fullmatch(text)
     try:
         time = (
@@ -170,9 +164,6 @@ def check_caller_pairs(what: str, pairs: Mapping[str, str] | None, *ours: str) -
     """Return the caller's metadata for a commit or a run. Names of graveler are refused.
 
     Names such as ``graveler.run`` and ``graveler.published`` record the kind of a commit.
-
-    Args:
-        *ours: Further prefixes of names that are reserved in this call.
     """
     checked = read_pairs(pairs, "metadata")
     for start in (_OURS, *ours):
@@ -188,6 +179,7 @@ def _slug(text: str, limit: int) -> str:
     return _NOT_SLUG.sub("-", text).strip("-.")[:limit].strip("-.") or "x"
 
 
+@lru_cache(maxsize=256)
 def run_branch(key: str) -> str:
     """Return the name of a run's branch: ``run-<slug of its key>-<8 hex of the key's hash>``."""
     digest = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -31,7 +31,6 @@ def thread_count(given: int | None, put_threads: int) -> int:
     """Return the number of threads that transfer many files.
 
     Args:
-        given: The number that the caller wants, or None for a number that suits the store.
         put_threads: The store's `put_threads`. It is 0 if a request costs less than a thread.
     """
     if given is None:
@@ -47,8 +46,6 @@ class Bounds(Generic[_T]):
 
     Attributes:
         threads: The number of threads. With 1, the caller's thread works item by item.
-        window: The maximum number of taken items without a yielded result.
-        cost: Returns the cost of an item, in bytes of memory.
         budget: The maximum cost of all pending items. A single item may cost more.
         keeps: Whether a result costs as much as its item until the caller gets it.
         over: An event that is set when the iteration ends, also by an error. Long work checks it.

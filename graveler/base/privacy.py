@@ -58,7 +58,6 @@ def share_folder(folder: Path, spared: str) -> None:
     """Share a folder, and all that is in it, with its group; only once.
 
     Args:
-        folder: Created if it is missing.
         spared: Name of the files that the group may only read.
     """
     make_folder(folder)

@@ -67,7 +67,6 @@ def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
     """Return the value of JSON bytes.
 
     Args:
-        raw: The bytes.
         stamped: Whether records of this kind always state their format. A record without a format
             is then of the first one.
     """
@@ -80,11 +79,7 @@ def decode_json(raw: bytes, what: str, *, stamped: bool = False) -> Any:
 
 
 def decode_plain(raw: bytes, what: str) -> Any:
-    """Return a value that is not a record. Its objects may have any names, even ``format``.
-
-    Args:
-        raw: The bytes.
-    """
+    """Return a value that is not a record. Its objects may have any names, even ``format``."""
     try:
         return _from_json(raw.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
@@ -147,11 +142,20 @@ class FieldType(Generic[T]):
 
     Attributes:
         dump: Returns the value for JSON. None: JSON has the value itself.
+        kinds: A stored value of these types that `fits` accepts is the value. No call loads it.
     """
 
-    def __init__(self, load: Callable[[Any], T], dump: Callable[[T], Any] | None = None) -> None:
+    def __init__(
+        self,
+        load: Callable[[Any], T],
+        dump: Callable[[T], Any] | None = None,
+        kinds: tuple[type, ...] = (),
+        fits: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.load = load
         self.dump = dump
+        self.kinds = kinds
+        self.fits = fits
 
     def to_json(self, value: T) -> Any:
         """Return a value for JSON."""
@@ -175,23 +179,13 @@ def checked(
             raise Unfit(value, expected)
         return value
 
-    return FieldType(load)
+    return FieldType(load, None, kinds, fits)
 
 
 def _anything(value: Any) -> Any:
     if value is MISSING:
         raise Unfit(value, "a value")
     return value
-
-
-def _moment(value: Any) -> datetime:
-    first, last = TIMES
-    if type(value) is int:
-        with suppress(OverflowError):
-            moment = from_unix_us(value)
-            if first <= moment <= last:
-                return moment
-    raise Unfit(value, f"a time from {first:%Y} to {last:%Y}, in µs since 1970")
 
 
 def _hexadecimal(value: Any) -> bytes:
@@ -245,11 +239,7 @@ def optional(item: FieldType[T], none: Any = None) -> FieldType[Any]:
 
 
 def _loaded(items: Iterable[tuple[str | int, Callable[[Any], Any], Any]]) -> Iterator[Any]:
-    """Yield the value of each stored one, or raise an `Unfit` that names its place.
-
-    Args:
-        items: The place of each value, the function that loads it, and the value.
-    """
+    """Yield the value of each stored one, or raise an `Unfit` that names its place."""
     for place, load, value in items:
         try:
             yield load(value)
@@ -294,20 +284,23 @@ def row(
     make: Callable[..., Any] = lambda *items: items,
     split: Callable[[Any], Iterable[Any]] | None = None,
 ) -> FieldType[Any]:
-    """Return the type of arrays with one item of each type.
-
-    Args:
-        split: Returns the items of a value. None: the value is a tuple.
-    """
-    loads, dumps = [column.load for column in columns], [column.dump for column in columns]
+    """Return the type of arrays with one item of each type."""
+    dumps = [column.dump for column in columns]
 
     def load(value: Any) -> Any:
         if type(value) is not list or len(value) != len(columns):
             raise Unfit(value, f"an array of {len(columns)} items")
         try:
-            return make(*[one(each) for one, each in zip(loads, value, strict=True)])
+            return make(
+                *[
+                    each
+                    if type(each) in one.kinds and (one.fits is None or one.fits(each))
+                    else one.load(each)
+                    for one, each in zip(columns, value, strict=True)
+                ]
+            )
         except Unfit:
-            return make(*_loaded(zip(count(), loads, value)))
+            return make(*_loaded(zip(count(), [one.load for one in columns], value)))
 
     def dump(value: Any) -> list[Any]:
         items = split(value) if split else value
@@ -324,8 +317,12 @@ DIGEST = checked("an id of 64 hexadecimal digits", str, fits=_DIGEST.fullmatch)
 DIGEST_OR_NONE = optional(DIGEST, none="")
 PLACE = checked("the place of a store", str, fits=lambda value: not _NO_PLACE.search(value))
 PLAIN = checked("a plain value", str, int, float, bool, type(None))
-MOMENT = FieldType(_moment, unix_us)
-MICROSECONDS = FieldType(lambda value: unix_us(_moment(value)))
+MICROSECONDS = checked(
+    f"a time from {TIMES[0]:%Y} to {TIMES[1]:%Y}, in µs since 1970",
+    int,
+    fits=range(unix_us(TIMES[0]), unix_us(TIMES[1]) + 1).__contains__,
+)
+MOMENT = FieldType(lambda value: from_unix_us(MICROSECONDS.load(value)), unix_us)
 DURATION = FieldType(_duration, lambda value: value // _MICROSECOND)
 HEX = FieldType(_hexadecimal, bytes.hex)
 PAIRS = mapping(TEXT)
@@ -383,6 +380,7 @@ class Schema(FieldType[T]):
         apart: Fields that are not in the record.
         added: Fields that older records lack. They then have their defaults.
         sparse: Fields that a record lacks while they are empty.
+        fixed: Fields that every record has, with their values. The dataclass does not have them.
         states_format: Whether a record states its format.
         stamped: Whether a record that does not state its format is one of the first format.
     """
@@ -397,6 +395,7 @@ class Schema(FieldType[T]):
         apart: Collection[str] = (),
         added: Collection[str] = (),
         sparse: Collection[str] = (),
+        fixed: Mapping[str, str] = {},
         states_format: bool = False,
         stamped: bool = False,
     ) -> None:
@@ -404,6 +403,7 @@ class Schema(FieldType[T]):
         self.what = what
         self._record = record
         self._format = {"format": FORMAT} if states_format or stamped else {}
+        self._fixed = fixed
         self._stamped = stamped
         self._fields = [
             _Field(
@@ -425,7 +425,6 @@ class Schema(FieldType[T]):
         """Return the record of these bytes, or raise CorruptionError.
 
         Args:
-            what: Replaces the record's name in errors.
             given: The fields that are not in the record.
         """
         what = what or self.what
@@ -433,7 +432,7 @@ class Schema(FieldType[T]):
 
     def plain(self, record: T) -> dict[str, Any]:
         """Return the fields of a record as values of JSON."""
-        plain = dict(self._format)
+        plain: dict[str, Any] = {**self._format, **self._fixed}
         for name, key, stored, _, sparse in self._fields:
             value = getattr(record, name)
             if value or not sparse:
@@ -452,12 +451,17 @@ class Schema(FieldType[T]):
             raise Unfit(value, "an object")
         for name, key, stored, may_lack, _ in self._fields:
             found = value.get(key, MISSING)
-            if found is MISSING and may_lack:
-                continue
-            try:
-                given[name] = stored.load(found)
-            except Unfit as fault:
-                raise fault.within(key) from None
+            if type(found) in stored.kinds and (stored.fits is None or stored.fits(found)):
+                given[name] = found
+            elif found is not MISSING or not may_lack:
+                try:
+                    given[name] = stored.load(found)
+                except Unfit as fault:
+                    raise fault.within(key) from None
+        for key, fixed in self._fixed.items():
+            if value.get(key) != fixed:
+                expected = f"{fixed!r}, unless a newer graveler wrote it"
+                raise Unfit(value.get(key, MISSING), expected).within(key)
         return self._record(**given)
 
     def row(self) -> FieldType[T]:

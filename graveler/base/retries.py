@@ -52,12 +52,7 @@ def backoff(
 
 
 def retry(clock: Clock, ids: IdSource, what: str, attempt: Callable[[int], T | None]) -> T:
-    """Return the first result of `attempt` that is not None, with pauses between attempts.
-
-    Args:
-        what: The name of the target in the error: ``branch 'main'``.
-        attempt: One attempt, called with 0, 1, 2 …. It returns None after a lost race.
-    """
+    """Return the first result of `attempt` that is not None, with pauses between attempts."""
     for number in range(_RACES):
         result = attempt(number)
         if result is not None:
@@ -78,7 +73,6 @@ class Retrier:
         try_s: Seconds without progress after which a driver ends an attempt.
 
     Args:
-        first_wait_s: Bound of the first pause.
         whole: Whether progress within an attempt is invisible, so that all of its time counts.
     """
 
@@ -102,11 +96,7 @@ class Retrier:
         self.earlier = local()
 
     def run(self, what: str, call: Callable[[], T]) -> T:
-        """Return the result of `call`, or raise its error after the last attempt.
-
-        Args:
-            what: The name of the call in the log: ``read s3://bucket/key``.
-        """
+        """Return the result of `call`, or raise its error after the last attempt."""
         attempts = self.attempts(what)
         while True:
             try:

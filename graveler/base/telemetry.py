@@ -29,11 +29,7 @@ _END: Any = object()
 
 
 class Metric(NamedTuple):
-    """A metric, as listed in the guide.
-
-    Attributes:
-        bounds: Upper bounds of the buckets of a histogram.
-    """
+    """A metric, as listed in the guide."""
 
     kind: Literal["counter", "histogram", "observable counter"]
     unit: str
@@ -220,11 +216,7 @@ def span(name: str, attributes: Attributes) -> Iterator[Callable[[Attributes], o
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The calls of one store: their durations, and the bytes that they transfer.
-
-    Attributes:
-        moved: The counter of the bytes.
-    """
+    """The calls of one store: their durations, and the bytes that they transfer."""
 
     calls: str
     moved: str
@@ -238,12 +230,7 @@ class Calls:
 
 @dataclass(slots=True)
 class Call:
-    """One call of a store, measured while the block runs.
-
-    Attributes:
-        read: The number of bytes read, which the caller adds.
-        written: The number of bytes written.
-    """
+    """One call of a store, measured while the block runs."""
 
     calls: Calls
     operation: str

@@ -40,12 +40,7 @@ StrategyOption = Annotated[
 
 
 class Address(NamedTuple):
-    """A place in a tree.
-
-    Attributes:
-        ref: Branch, tag, commit or ref expression; "" for the default branch.
-        path: Path or start of paths; "" for the whole tree.
-    """
+    """A place in a tree."""
 
     ref: str
     path: str
@@ -57,11 +52,7 @@ class Address(NamedTuple):
 
     @classmethod
     def of_file(cls, text: str) -> "Address":
-        """Return the address of a file.
-
-        Raises:
-            UsageError: The text has no path.
-        """
+        """Return the address of a file."""
         address = cls.parse(text)
         if not address.path:
             raise UsageError(
@@ -72,11 +63,7 @@ class Address(NamedTuple):
 
 
 def split_pair(option: str, text: str) -> tuple[str, str]:
-    """Return the name and the value of ``NAME=VALUE``.
-
-    Raises:
-        UsageError: There is no name or no ``=``.
-    """
+    """Return the name and the value of ``NAME=VALUE``."""
     name, separator, value = text.partition("=")
     if not (name and separator):
         raise UsageError(f"{option} {text!r}: give NAME=VALUE")
@@ -89,11 +76,7 @@ def read_pairs(texts: Iterable[str] | None) -> dict[str, str]:
 
 
 def read_strategy(texts: Iterable[str] | None) -> "Strategy | None":
-    """Return the strategy; None if none is given.
-
-    Raises:
-        UsageError: A text is not a strategy.
-    """
+    """Return the strategy; None if none is given."""
     rules: dict[str, str | Resolver | None] = {}
     for text in texts or ():
         pattern, separator, word = text.rpartition("=")
@@ -107,11 +90,7 @@ def read_strategy(texts: Iterable[str] | None) -> "Strategy | None":
 
 
 def read_duration(option: str, text: str) -> timedelta:
-    """Return the length of time.
-
-    Raises:
-        UsageError: The text is not a length of time.
-    """
+    """Return the length of time."""
     duration = arguments.read_duration(text)
     if duration is None:
         raise UsageError(f"{option} {text!r}: give a number and d, h, m or s, as in 7d or 36h")
@@ -119,11 +98,7 @@ def read_duration(option: str, text: str) -> timedelta:
 
 
 def read_rate(option: str, text: str) -> float:
-    """Return bytes per second.
-
-    Raises:
-        UsageError: The text is not a rate.
-    """
+    """Return bytes per second."""
     rate = _bytes(text)
     if not rate:
         raise UsageError(f"{option} {text!r}: give bytes per second, as in 50MB/s or 200MiB/s")
@@ -131,11 +106,7 @@ def read_rate(option: str, text: str) -> float:
 
 
 def read_number(option: str, text: str) -> int:
-    """Return a whole number; a unit of bytes may follow it.
-
-    Raises:
-        UsageError: The text is not such a number.
-    """
+    """Return a whole number; a unit of bytes may follow it."""
     if _DIGITS.fullmatch(text):
         return int(text)  # without the rounding of large numbers
     number = None if text.endswith("/s") else _bytes(text)

@@ -6,7 +6,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO
+from typing import Any
 
 import typer
 
@@ -61,11 +61,7 @@ def field_lines(fields: Iterable[tuple[str, object]], width: int = 9) -> list[st
 
 
 class Output:
-    """Writes the output of a verb.
-
-    Attributes:
-        as_json: Whether the reader is a program.
-    """
+    """Writes the output of a verb."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -73,18 +69,14 @@ class Output:
             # a path that the terminal cannot show must not end a listing
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
-        self._color = _wants_color(sys.stdout)
+        self._color = sys.stdout.isatty() and not environment("NO_COLOR")
 
     def style(self, text: str, color: str = "", *, bold: bool = False, dim: bool = False) -> str:
         """Return the text in a colour if the reader is a terminal."""
         return styled(text, color, bold=bold, dim=dim) if self._color else text
 
     def line(self, text: str = "") -> None:
-        """Write a line. Control characters become visible.
-
-        Raises:
-            ReaderGoneError: The reader has closed the output.
-        """
+        """Write a line. Control characters become visible."""
         with _reader():
             sys.stdout.write(visible(text) + "\n")
 
@@ -111,10 +103,6 @@ class Output:
             sys.stdout.flush()
 
 
-def _wants_color(stream: TextIO) -> bool:
-    return stream.isatty() and not environment("NO_COLOR")
-
-
 def _abandon() -> None:
     """Discard the buffer, so that the interpreter exits without an error."""
     with suppress(OSError, ValueError):
@@ -125,7 +113,6 @@ def _abandon() -> None:
 
 @contextmanager
 def _reader() -> Iterator[None]:
-    """Raise ReaderGoneError if the reader has closed the output."""
     try:
         yield
     except BrokenPipeError as error:

@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that every verb has.
-
-    Attributes:
-        lake: Folder or file of the lake; "" to look for it.
-        repo: Name of the repository; "" for the only one.
-        as_json: Whether to write JSON.
-        debug: Whether to show the stack trace of an error.
-    """
+    """The options that every verb has."""
 
     lake: str = ""
     repo: str = ""
@@ -46,12 +39,7 @@ class Options:
 
 
 def find_lake(folder: Path) -> Path:
-    """Return the lake of `folder`: itself or the nearest parent folder that is a lake.
-
-    Raises:
-        NotFoundError: There is none.
-        PermissionDeniedError: Another user can change its settings.
-    """
+    """Return the lake of `folder`: itself or the nearest parent folder that is a lake."""
     for candidate in (folder, *folder.parents):
         if (candidate / CONFIG_NAME).is_file():
             check_owner(candidate / CONFIG_NAME)
@@ -64,12 +52,7 @@ def find_lake(folder: Path) -> Path:
 
 @dataclass
 class Session:
-    """One call of the command line; a context manager that closes its lake.
-
-    Attributes:
-        options: The given options.
-        out: The output.
-    """
+    """One call of the command line; a context manager that closes its lake."""
 
     options: Options
     out: Output
@@ -148,12 +131,7 @@ class Session:
 
     @cached_property
     def step(self) -> "OpenStep | None":
-        """The step that this program works in, opened by ``graveler run exec`` or a task.
-
-        Raises:
-            UsageError: The environment names a run, but none of its steps is open.
-            FencedError: The try of the step is over.
-        """
+        """The step that this program works in, opened by ``graveler run exec`` or a task."""
         given = self.environment
         if not (given.run or given.step):
             return None

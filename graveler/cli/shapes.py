@@ -1,13 +1,11 @@
 """The records of a lake as JSON, with the fields that ``--json`` promises."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from graveler.ingest import Hour, Quarantine
+from operator import attrgetter
+from typing import Any
 
 # by the name of the class: importing the classes would slow the start of every verb
 _FIELDS = {
@@ -24,6 +22,19 @@ _FIELDS = {
     "Refusal": "at reason gates",
     "Publish": "commit head into attempt at changed rollback lost verdicts",
     "Reaped": "key branch from_state to_state reason",
+    "MergePreview": (
+        "source=source.id dest=dest.id already added changed removed conflict_count conflicts"
+    ),
+    "PublishResult": "commit already verdicts",
+    "Hour": (
+        "hour state commit=commit.id published=published.id late quarantined refused set_aside"
+    ),
+    "Quarantine": "name hours commits created refused=refusal",
+    "Release": "name commit=commit.id already",
+    "Status": "branch into staged pending held quarantined",
+    "Why": (
+        "entry commit made key? attempt? step? try?=try_number gates verdicts inputs origin run publish"
+    ),
 }
 
 
@@ -34,9 +45,9 @@ def moment(when: datetime | None) -> str | None:
 
 def shape_of(value: Any) -> Any:
     """Return a record, or a value in one, as JSON values."""
-    names = _names(type(value).__mro__)
-    if names:
-        return {name: shape_of(getattr(value, name)) for name in names}
+    fields = _fields(type(value).__mro__)
+    if fields:
+        return {name: shape_of(read(value)) for name, read in fields}
     if isinstance(value, datetime):
         return moment(value)
     if isinstance(value, Mapping):
@@ -47,32 +58,17 @@ def shape_of(value: Any) -> Any:
 
 
 @cache
-def _names(bases: tuple[type, ...]) -> tuple[str, ...]:
+def _fields(bases: tuple[type, ...]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     """Return the promised fields of the first class that has any; `bases` starts with the class."""
     texts = (_FIELDS[base.__name__] for base in bases if base.__name__ in _FIELDS)
-    return tuple(next(texts, "").split())
+    pairs = (word.partition("=") for word in next(texts, "").split())
+    return tuple((name.rstrip("?"), _reader(name, path)) for name, _, path in pairs)
 
 
-def hour_shape(hour: "Hour") -> dict[str, Any]:
-    """Return the state of an hour of an ingestion."""
-    return {
-        "hour": hour.hour,
-        "state": str(hour.state),
-        "commit": None if hour.commit is None else hour.commit.id,
-        "published": None if hour.published is None else hour.published.id,
-        "late": list(hour.late),
-        "quarantined": list(hour.quarantined),
-        "refused": shape_of(hour.refused),
-        "set_aside": list(hour.set_aside),
-    }
-
-
-def quarantine_shape(quarantine: "Quarantine") -> dict[str, Any]:
-    """Return the hours and commits in a quarantine."""
-    return {
-        "name": quarantine.name,
-        "hours": list(quarantine.hours),
-        "commits": list(quarantine.commits),
-        "created": moment(quarantine.created),
-        "refused": shape_of(quarantine.refusal),
-    }
+def _reader(name: str, path: str) -> Callable[[Any], Any]:
+    """Return what reads a field: ``name``, ``name=path``, and with ``?`` None for nothing."""
+    first, _, rest = (path or name.rstrip("?")).partition(".")
+    read = attrgetter(first)
+    if rest:
+        return lambda of: getattr(read(of), rest, None)
+    return (lambda of: read(of) or None) if name.endswith("?") else read

@@ -75,7 +75,6 @@ class _Commands(TyperGroup):
     """The commands. Older versions of typer show an unknown argument as it is."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -143,14 +142,12 @@ def sign(call: Callable[..., None], body: Callable[..., None]) -> None:
 
 
 def _texts(told: str) -> dict[str, str]:
-    """Return the lines below ``Args:`` by parameter."""
     items = re.split(r"\n(?=\S)", dedent(told).strip())
     pairs = (re.match(r"(\w+):? (.*)|$", re.sub(r"\n\s+", " ", item)) for item in items)
     return {match[1]: match[2] for match in pairs if match and match[1]}
 
 
 def _declared(item: inspect.Parameter, text: str = "") -> inspect.Parameter:
-    """Return a parameter as typer reads it."""
     annotated = hasattr(item.annotation, "__metadata__")
     kind, *more = get_args(item.annotation) if annotated else (item.annotation,)
     options: dict[str, Any] = {}

@@ -19,7 +19,7 @@ from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Splitting
 from graveler.committed.tree import Tree, tree_of
 from graveler.errors import UnsortedKeysError
-from graveler.model import RangeInfo, Summary
+from graveler.model import RangeInfo
 from graveler.values import Replacement, record_id
 
 C = TypeVar("C", bound=tuple[Any, ...])
@@ -47,10 +47,6 @@ class Tally:
         self.changed += other.changed
         self.removed += other.removed
 
-    def summary(self, *, reused: int, written: int) -> Summary:
-        """Return the numbers with those of ranges."""
-        return Summary(self.added, self.changed, self.removed, reused, written)
-
 
 def rewrite(
     store: RangeStore,
@@ -69,10 +65,7 @@ def rewrite(
     the writer's current range if there is one, else a fragment before it, else it starts a range.
 
     Args:
-        base: Ranges in key order.
-        changes: Tuples that start with their key, in key order.
         before: The first key of the range after `base` if `base` is a part of a tree, else b"".
-        tally: The numbers to which those of the changes are added, and which are returned.
     """
     tally = Tally() if tally is None else tally
     cursor = Cursor(changes)
@@ -188,15 +181,13 @@ class Applied:
     """The result of applying changes.
 
     Attributes:
-        metarange: Id of the new tree, or of the base if nothing changed.
-        summary: Counts of changed paths and of range files. `reapply` counts only the changes that
-            it applies again.
+        tally: The numbers of changed paths. `reapply` counts only the changes that it applies again.
         changed: Whether a path differs from the base. The ids do not tell: trees with the same
             records can have different ranges.
     """
 
     metarange: str
-    summary: Summary
+    tally: Tally
     changed: bool
 
 
@@ -217,15 +208,14 @@ def apply(
         if infos:
             tally = rewrite(store, writer, infos, changes, overwrite)
             if not tally.total:
-                return Applied(base, Summary(ranges_reused=len(infos)), changed=False)
+                return Applied(base, tally, changed=False)
             made, _ = writer.finish_tree()
         else:
             # up to millions of entries: `filter` drops deletions without a Python frame for each
             writer.add_all(cast("Iterable[Record]", filter(itemgetter(2), changes)))
             made, tree = writer.finish_tree()
             tally = Tally(added=sum(info.count for info in tree))
-    summary = tally.summary(reused=writer.reused, written=writer.written)
-    return Applied(made, summary, changed=tally.total > 0)
+    return Applied(made, tally, changed=tally.total > 0)
 
 
 def keeping(
@@ -254,12 +244,7 @@ def reapply(
 ) -> Applied:
     """Apply to `moved` the changes that turned `base` into `earlier`, and return the new tree.
 
-    Where `base` and `moved` have the same ranges, the ranges of `earlier` are reused and not
-    opened. The changes are applied again only where `moved` differs.
-
     Args:
-        base: Metarange id of the tree to which the changes were applied first.
-        moved: Metarange id of the tree to which they are applied now.
         changes: A function of a first and a last key. It yields the changes from the one to the
             other, both included, in key order.
     """
@@ -280,8 +265,7 @@ def reapply(
                 again = changes(*span_of(segment))
                 rewrite(store, writer, tree_of(now), again, overwrite, tally=tally)
         made, _ = writer.finish_tree()
-    summary = tally.summary(reused=writer.reused, written=writer.written)
-    return Applied(made, summary, changed=changed or tally.total > 0)
+    return Applied(made, tally, changed=changed or tally.total > 0)
 
 
 def overwrite(change: StagedChange, record: Record | None) -> Record | None:

@@ -1,13 +1,8 @@
-"""The value of several merge bases at a path: their values, merged recursively.
+"""The value of several merge bases at a path: their values, merged recursively, without writing.
 
-Two histories that have merged each other have several best common ancestors. If these hold
-different values at a path, one value may have been made from another. The ancestors are therefore
-merged themselves, with their own common ancestors as bases, and so on. Nothing is written. Only the
-values of paths that need it are merged.
-
-Several bases are merged one after the other, and the result can depend on the order. All orders
-are therefore computed. If all give the same value, this is the value of the base. Otherwise, or if
-a merge of bases has a conflict, the base has a value that equals no other.
+Only the values of paths that need it are merged, with their own common ancestors as bases. Bases
+are merged in every order; if the results differ, the base has a value that equals no other. See
+``docs/design/0014-several-merge-bases.md``.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +43,6 @@ class Bases:
     """The bases of a merge.
 
     Attributes:
-        best: The best common ancestors of both sides, at least one.
         below: A function of some commits and of another commit, all by id. It returns the best
             common ancestors of a merge of the former and of the latter, always in the same order,
             or none. Comparisons ignore it, because it follows from the ids of the best ancestors.
@@ -84,11 +78,7 @@ class BaseValues:
     def merged(
         self, key: bytes, known: Sequence[bytes | None]
     ) -> bytes | Literal[Unresolved.CONFLICT] | None:
-        """Return the merged value of the best bases at `key`.
-
-        Args:
-            known: The value of each base, in their order.
-        """
+        """Return the merged value of the best bases at `key`."""
         identities = [value_identity(value) for value in known]
         if len(set(identities)) == 1:
             return known[0]
@@ -128,11 +118,7 @@ class _TooManyError(Exception):
 
 
 class _Path:
-    """The search for the value of the bases at one path.
-
-    Attributes:
-        values: Commit id to the identity of its value.
-    """
+    """The search for the value of the bases at one path."""
 
     def __init__(self, bases: BaseValues, key: bytes) -> None:
         self._bases = bases

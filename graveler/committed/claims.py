@@ -1,24 +1,9 @@
-r"""Claims: which writer wrote which path. They are a tree beside the files of a commit.
+"""Claims: which writer wrote which path, what it wrote, and what stood there before.
 
-A *claim* of a writer at a path has the content that the writer wrote and the content that stood
-there before. A write of equal content is a claim, too, and so is the deletion of a path that another
-writer has deleted. The writers are branches of runs and of their steps, by name. Other branches claim
-only paths of runs that they write again with equal content, or delete again.
-
-A commit names its tree of claims, which is built, compared and merged like its tree of files. So
-a fork has the claims, a merge brings them, a revert withdraws them, and a reset drops them with
-the commits. Keys and values, where ``h`` is SHA-256::
-
-    <writer>/<path>       a claim. Identity: 16 bytes of the record id that was written and 16 of its
-                          content identity, zeros for a deletion. A path that existed before has its
-                          value record as data, after these 32 bytes, and h of the data as identity
-    <writer>/             identity: h of the writer's paths and contents, data: name of the step
-    =<path>\0<writer>      finds the writers of a path. Identity: the place of the claim, a number. The
-                          oldest claim of a path has the lowest
-
-The claims of a path lie on each other in the order of their writes, and the file lies on the last one.
-The record id tells whether a claim wrote what stands above it, because it covers address and time. A
-write of equal content leaves the record of the first writer in place.
+They are a tree beside the files of a commit, built, compared and merged like it. Writers are
+branches of runs and of their steps; other branches claim only paths of runs that they write again
+with equal content, or delete again. The claims of a path lie on each other in the order of their
+writes, and the file lies on the last one. ``docs/formats/claims.md`` has the keys and values.
 """
 
 import re
@@ -348,10 +333,8 @@ def claimed(
     """Return the claims after a writer has made one tree of files from another.
 
     Args:
-        known: Metarange id of the claims before.
         step: The name of the writer's step, "" for a run. None for a writer that is neither, which
             claims only what runs claim, too.
-        tree: Metarange id of the files after.
         before: Metarange id of the files before; "" if no content differs.
         equal: Paths that were written, in key order. Those whose content did not change are claimed, too.
     """
@@ -419,7 +402,6 @@ class ClaimChange(NamedTuple):
     Attributes:
         path: The path; b"" for the title of a step.
         left: The claim on the left, or None; None for a title.
-        same: Whether both sides claim the same content.
     """
 
     writer: str
@@ -430,11 +412,7 @@ class ClaimChange(NamedTuple):
 
 
 def claim_changes(store: RangeStore, left: str, right: str, run: str = "") -> Iterator[ClaimChange]:
-    """Yield the claims that differ between two trees of claims, by writer and path.
-
-    Args:
-        run: Only the claims of this run and of its steps.
-    """
+    """Yield the claims that differ between two trees of claims, by writer and path."""
     if left == right:
         return
     start, stop = _of_run(run) if run else (b"", None)

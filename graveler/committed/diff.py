@@ -1,9 +1,7 @@
 """Differences between trees, found in time proportional to the difference.
 
-Two or three trees are cut side by side into the smallest segments that can be compared
-independently. Ranges that all trees have are never opened. Within the other ranges, records are
-compared by key and content identity. An entry whose bytes were stored again at another address is
-unchanged, although its range has another id.
+Trees are cut side by side into the smallest segments that can be compared independently. Ranges
+that all trees have are never opened; elsewhere, records are compared by key and content identity.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,29 +35,21 @@ def differing(*sides: Side) -> list[list[RangeInfo]]:
     waiting = [[tree_of(side) for side in sides]]
     while waiting:
         trees = waiting.pop()
-        longest = max(trees, key=len)
-        if len(longest) > _FEW:
+        if max(map(len, trees)) > _FEW:
             head, tail = shared_ends(*trees)
             trees = [tree[head : len(tree) - tail] for tree in trees]
             longest = max(trees, key=len)
-        if len(longest) > _FEW and all(trees):
-            behind = longest.last_key(len(longest) // 2) + b"\0"
-            cuts = [tree.at_or_after(behind) for tree in trees]
-            waiting.append([tree[cut:] for tree, cut in zip(trees, cuts, strict=True)])
-            waiting.append([tree[:cut] for tree, cut in zip(trees, cuts, strict=True)])
-            continue
-        for side, infos in zip(rest, _not_shared(trees), strict=True):
-            side.extend(infos)
+            if len(longest) > _FEW and all(trees):
+                behind = longest.last_key(len(longest) // 2) + b"\0"
+                cuts = [tree.at_or_after(behind) for tree in trees]
+                waiting.append([tree[cut:] for tree, cut in zip(trees, cuts, strict=True)])
+                waiting.append([tree[:cut] for tree, cut in zip(trees, cuts, strict=True)])
+                continue
+        ids = [tree.ids() for tree in trees]
+        shared = set(ids[0]).intersection(*ids[1:])
+        for side, tree, own in zip(rest, trees, ids, strict=True):
+            side.extend(tree[at] for at, each in enumerate(own) if each not in shared)
     return rest
-
-
-def _not_shared(trees: Sequence[Tree]) -> list[list[RangeInfo]]:
-    ids = [tree.ids() for tree in trees]
-    shared = set(ids[0]).intersection(*ids[1:])
-    return [
-        [tree[place] for place, identifier in enumerate(of_tree) if identifier not in shared]
-        for tree, of_tree in zip(trees, ids, strict=True)
-    ]
 
 
 def same_ranges(one: Side, other: Side) -> bool:
@@ -68,10 +58,7 @@ def same_ranges(one: Side, other: Side) -> bool:
 
 
 def pieces(*sides: Side) -> Iterator[tuple[Tree, Segment | None]]:
-    """Yield, in key order, runs of ranges that all sides share, and the segments between them.
-
-    Each item is (shared ranges, the segment after them, or None at the end).
-    """
+    """Yield, in key order, runs of ranges that all sides share, and the segments between them."""
     last = tree_of(sides[-1])
     at = 0
     for segment in segments(*differing(*sides)):
@@ -88,10 +75,7 @@ def span_of(segment: Segment) -> tuple[bytes, bytes]:
 
 
 def segments(*sides: Side) -> Iterator[Segment]:
-    """Yield groups of ranges whose key intervals overlap, directly or through other ranges.
-
-    Groups come in key order. The key intervals of two groups do not overlap.
-    """
+    """Yield groups of ranges whose key intervals overlap, directly or through other ranges."""
     tagged = [(info.min_key, place, info) for place, side in enumerate(sides) for info in side]
     tagged.sort(key=lambda item: item[:2])
     group: list[list[RangeInfo]] = [[] for _ in sides]
@@ -107,12 +91,7 @@ def segments(*sides: Side) -> Iterator[Segment]:
 
 
 class RawChange(NamedTuple):
-    """One key whose content identity differs between two trees.
-
-    Attributes:
-        left_value: Value record on the left, or None if the key is missing.
-        right_value: Value record on the right, or None if the key is missing.
-    """
+    """One key whose content identity differs between two trees."""
 
     key: bytes
     left_value: bytes | None
@@ -127,11 +106,7 @@ def same_content(one: bytes | None, other: bytes | None) -> bool:
 
 
 def diff(store: RangeStore, left: str, right: str, *, prefix: bytes = b"") -> Iterator[RawChange]:
-    """Yield the keys under `prefix` that differ from tree `left` to tree `right`, in key order.
-
-    Args:
-        prefix: The start of the keys to compare. Ranges without such keys are not opened.
-    """
+    """Yield the keys under `prefix` that differ from tree `left` to tree `right`, in key order."""
     if left == right:
         return iter(())
     stop = prefix_end(prefix)
@@ -148,14 +123,7 @@ def diff_ranges(
     stop: bytes | None = None,
     same: Callable[[bytes, bytes], bool] = same_content,
 ) -> Iterator[RawChange]:
-    """Yield the differences of two lists of ranges, from key `start` up to `stop`.
-
-    Args:
-        left: Ranges in key order.
-        right: Ranges in key order.
-        stop: The key before which the comparison ends, or None.
-        same: Returns whether two value records are equal. `eq` compares every byte.
-    """
+    """Yield the differences of two lists of ranges, from key `start` up to `stop`."""
     for lefts, rights in segments(*differing(left, right)):
         before, after = (_Cursor(store, side, start, stop) for side in (lefts, rights))
         yield from _joined(before, after, same)
@@ -175,11 +143,7 @@ def record_diff(store: RangeStore, left: str, right: str) -> Iterator[RawChange]
 
 
 class _Cursor:
-    """A position in consecutive ranges. Each range is opened when the cursor reaches it.
-
-    Attributes:
-        table: The current range, or None at the end.
-    """
+    """A position in consecutive ranges. Each range is opened when the cursor reaches it."""
 
     def __init__(self, store: RangeStore, infos: Side, start: bytes, stop: bytes | None) -> None:
         self._tables = store.ahead(infos, numbered=True)
@@ -203,10 +167,7 @@ class _Cursor:
             self.ids = self.table.record_ids()
 
     def record(self) -> tuple[bytes, bytes]:
-        """Return key and value record of the current row.
-
-        The batches that are read grow while consecutive rows are taken.
-        """
+        """Return key and value record of the current row."""
         if self.table is not None and self.row >= self._behind:
             follows = self.row == self._behind and self._records
             count = min(4 * len(self._records) if follows else 1, _ROWS_AT_ONCE)

@@ -75,21 +75,12 @@ def hashes_of(keys: Sequence[bytes]) -> Any:
 
 
 def slots_of(hashes: Any, homes: Any, shifts: Any) -> tuple[Any, Any]:
-    """Return the first slot and the tag of each of many keys, for `FlatTable.find_many`.
-
-    Args:
-        homes: The `homes` of the table of each key, an array of numpy, or one number for all.
-        shifts: The `shift` of the table of each key, in the same way.
-    """
+    """Return the first slot and the tag of each of many keys, for `FlatTable.find_many`."""
     return (hashes >> 32) * homes >> 32, (hashes << shifts).astype("u4")
 
 
 def find_many(store: RangeStore, metarange: str, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-    """Return the joined key and value record of each key in a tree, or None if it is missing.
-
-    The keys may be in any order and repeat. Every range that can hold one of them is opened once.
-    Ranges that are not cached are fetched concurrently.
-    """
+    """Return the joined key and value record of each key in a tree, or None if it is missing."""
     tree = read(store, metarange)
     if len(keys) <= _FEW:
         return _find_few(store, tree, keys)

@@ -1,7 +1,7 @@
 """Merging trees: the changes of the source since the bases are applied to the destination.
 
 Only ranges that both sides changed are opened. There, each key at which the source's record differs
-from a base is decided by the first row that holds:
+from a base is decided by the first row that holds; a missing key is a content of its own:
 
 ==================================================  ===================
 the destination's record is that of every base      the source's
@@ -11,18 +11,14 @@ base and destination have equal content             the source's
 else                                                conflict
 ==================================================  ===================
 
-A missing key counts as a content of its own, so the rows cover a file that both sides added, and a
-deletion against a change. Reusing a whole range that the destination has not changed has the same
-effect as the first row, so the result does not depend on where ranges end. If there are several
-bases, their values at a key are merged first: see `bases`.
-
-A table whose log both sides changed is decided as a whole, not key by key: see `units`.
+Several bases are merged first (`bases`), and a table whose log both sides changed is one unit
+(`units`).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import merge as merge_sorted
-from itertools import filterfalse, groupby
+from itertools import groupby
 from operator import eq, itemgetter
 from typing import Literal, NamedTuple
 
@@ -64,11 +60,7 @@ leave it to the strategy."""
 
 
 class Earlier(NamedTuple):
-    """The result of a merge before its destination moved. It decided no unit as a whole.
-
-    Attributes:
-        dest: Metarange id of the destination at that time.
-    """
+    """The result of a merge before its destination moved. It decided no unit as a whole."""
 
     dest: str
     merged: str
@@ -82,8 +74,6 @@ class RawConflict(NamedTuple):
     Attributes:
         base: Its value record in the base, None if it is missing, or `CONFLICT` if several bases
             do not agree on it.
-        source: Its value record in the source, or None if it is missing.
-        dest: Its value record in the destination, or None if it is missing.
     """
 
     key: bytes
@@ -97,8 +87,6 @@ class Merged:
     """The result of a merge.
 
     Attributes:
-        metarange: Id of the merged tree, or "" if there are conflicts.
-        conflicts: The first `SHOWN` conflicts, in key order.
         whole: Names of the units that a strategy settled by taking one side.
     """
 
@@ -130,7 +118,6 @@ def merge(
             conflict.
         earlier: An earlier result for the same bases and source, settled in the same way. Where
             the destination has not changed since, its ranges are reused and not opened.
-        units: Whether folders with a log are merged as a whole.
     """
     sides = _Sides(store, base, source, dest, earlier)
     judge = _Judge(strategy, resolve, whole, units=units)
@@ -172,21 +159,14 @@ def merge_changes(
     resolve: Resolve | None = None,
     whole: Whole | None = None,
 ) -> Iterator[RawChange | RawConflict]:
-    """Yield the changes that `merge` would make to `dest`, and its conflicts, in key order.
-
-    Nothing is written, and nothing is kept.
-    """
+    """Yield the changes that `merge` would make to `dest`, and its conflicts, in key order."""
     judge = _Judge(strategy, resolve, whole)
     sides = _Sides(store, base, source, dest, None)
     return sides.changes(judge)
 
 
 class _Sides:
-    """The trees of one merge, side by side.
-
-    Attributes:
-        result: The merged tree if it is known without looking at ranges.
-    """
+    """The trees of one merge, side by side."""
 
     def __init__(
         self,
@@ -264,7 +244,9 @@ class _Sides:
             dest = segment[self._count + 1]
             taken = self._taken(segment)
             if taken is not None:
-                yield from filterfalse(self._within_torn, diff_ranges(self._store, dest, taken))
+                for change in diff_ranges(self._store, dest, taken):
+                    if not change.key.startswith(self.torn):
+                        yield change
                 continue
             for candidate in self._candidates(segment):
                 info = tree_of(dest).find(candidate.key)
@@ -304,9 +286,6 @@ class _Sides:
         log = log_of(key)
         if log is not None:
             self.logs.add(log)
-
-    def _within_torn(self, change: tuple[bytes, object, object]) -> bool:
-        return change[0].startswith(self.torn)
 
     def _candidates(self, segment: Segment) -> Iterator["_Candidate"]:
         """Yield the keys at which the source's record differs from that of a base."""

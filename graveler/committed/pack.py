@@ -1,9 +1,8 @@
 """Packing a tree: badly cut ranges are replaced by good ranges with the same records.
 
-A range is badly cut if it is a fragment, or larger than the policy allows. From each such range on,
-records are cut again, until the policy ends a range where a good range starts. This happens at the
-next hard break at the latest, because all builders end a range there. The last range of a tree may
-be a fragment.
+A range is badly cut if it is a fragment, or larger than the policy allows; the last one may be a
+fragment. From each such range on, records are cut again, until the policy ends a range where a good
+range starts.
 """
 
 from collections.abc import Sequence
@@ -26,8 +25,6 @@ class Packed:
 
     Attributes:
         metarange: Id of the packed tree, or of the old tree if nothing is badly cut.
-        bytes_read: Logical bytes of the ranges that were read.
-        left: Number of ranges that are still badly cut, because the limit was reached.
     """
 
     metarange: str
@@ -43,10 +40,6 @@ class Packer:
 
     Ranges that were cut again once are not read a second time, as long as the tree still has them.
     So a tree that grows while it is packed is packed after few attempts.
-
-    Args:
-        everything: Cut all ranges again, for a tree that was written under another policy.
-        limit: Logical bytes after which no further ranges are read, or None for no limit.
     """
 
     store: RangeStore
@@ -56,10 +49,7 @@ class Packer:
     _known: dict[bytes, _Part] = field(default_factory=dict)
 
     def pack(self, tree: str) -> Packed:
-        """Pack a tree. The packed tree has the same records.
-
-        Memory is bounded by one range, and by the concurrent uploads.
-        """
+        """Pack a tree. The packed tree has the same records."""
         infos = metarange.read(self.store, tree)
         bad = [True] * len(infos) if self.everything else badly_cut(infos, self.splitting)
         made: list[RangeInfo] = []
@@ -83,10 +73,7 @@ class Packer:
         return Packed(packed, len(old - new), len(new - old), read, left)
 
     def _part(self, infos: Sequence[RangeInfo], bad: Sequence[bool], start: int) -> _Part:
-        """Cut again from `start` on, until a new range ends where a good range starts.
-
-        The part ends at a hard break in any case.
-        """
+        """Cut again from `start` on, until a new range ends where a good range starts."""
         known = self._known.get(infos[start].id)
         if known is not None and _is_there(infos, start, known):
             return known
@@ -109,11 +96,7 @@ class Packer:
 
 
 def badly_cut(infos: Sequence[RangeInfo], splitting: Splitting) -> list[bool]:
-    """Return for each range of a tree whether it is badly cut.
-
-    Args:
-        infos: All ranges of the tree, in key order.
-    """
+    """Return for each range of a tree whether it is badly cut."""
     # a range exceeds the largest size by one record at most
     most = splitting.max_bytes + RANGE_KEY_BYTES + ENTRY_BYTES
     bad = [not info.natural or info.size > most for info in infos]
@@ -136,11 +119,7 @@ class Backlog:
 
 
 def backlog(infos: Sequence[RangeInfo], splitting: Splitting) -> Backlog:
-    """Return the backlog of a tree.
-
-    Args:
-        infos: All ranges of the tree, in key order.
-    """
+    """Return the backlog of a tree."""
     ranges = size = 0
     before = False
     for info, bad in zip(infos, badly_cut(infos, splitting), strict=True):

@@ -76,10 +76,7 @@ def named_addresses(reader: TableReader) -> Iterator[bytes]:
 
 
 def own_addresses(key: bytes, value: bytes) -> tuple[bytes, ...]:
-    """Return the object key of an entry if its bytes are in the repository's own storage.
-
-    An own address is stored as a key. A full URI is never an own address.
-    """
+    """Return the object key of an entry if its bytes are in the repository's own storage."""
     address = entry_address(key, value)
     return (address,) if is_own(address) else ()
 
@@ -90,11 +87,7 @@ Ranges = Iterable[tuple[RangeInfo, bool]]
 
 @dataclass(frozen=True, slots=True)
 class AddressLists:
-    """The addresses in ranges. Each range is read once, and later calls read its kept list.
-
-    Attributes:
-        folder: Prefix of the keys of the lists in the same storage, with a slash at its end.
-    """
+    """The addresses in ranges. Each range is read once, and later calls read its kept list."""
 
     ranges: RangeStore
     folder: str

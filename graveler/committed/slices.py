@@ -1,12 +1,8 @@
 """Applying sorted changes to a tree slice by slice, with several independent builders.
 
-A slice is the interval between two *break keys*. The hash of a break key makes it a hard break: a
-range always ends after it, for all possible keys before and after it. So the builder of a slice
-needs nothing of the other slices. Together the slices give the same ranges, with the same ids, as
-`apply`.
-
-This requires that the new tree has the break key, and that no range of the old tree continues
-unchanged after it. `Cut.of` selects such keys, and `stitch` checks them.
+A slice is the interval between two *break keys*, after which a range always ends. So builders need
+nothing of each other, and together give the ranges of `apply`. `Cut.of` selects the keys and
+`stitch` checks them; see ``docs/design/0021-trees-in-slices.md``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,17 +25,12 @@ from graveler.committed.ranges.range_writer import RangeWriter
 from graveler.committed.splitting import Cutter, Splitting
 from graveler.committed.tree import Tree, tree_of
 from graveler.errors import SourceChangedError
-from graveler.model import RangeInfo, Summary
+from graveler.model import RangeInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A cut of a tree into slices to which changes are applied.
-
-    Attributes:
-        first: The first key that may change.
-        last: The last key that may change.
-    """
+    """A cut of a tree into slices to which changes are applied."""
 
     base: str
     splitting: Splitting
@@ -61,7 +52,6 @@ class Cut:
         """Return a cut at about one in `every` candidates.
 
         Args:
-            span: The first and the last key that may change.
             candidates: Break keys that the new tree has, ascending: keys that are hard breaks
                 by `Cutter.hard` without a next key.
             weights: The weight of each candidate in this number. None: each counts as one.
@@ -88,11 +78,7 @@ class Cut:
         return after, self.breaks[number] if number < len(self.breaks) else None
 
     def touched(self, tree: Tree) -> tuple[int, int]:
-        """Return start and stop of the ranges that builders may write.
-
-        These are the ranges with keys that may change, and the fragments before them, which a
-        writer may write again.
-        """
+        """Return start and stop of the ranges that builders may write."""
         start = tree.at_or_after(self.first)
         size = 0
         if start:
@@ -112,7 +98,6 @@ class Load:
 
     Attributes:
         size: Logical bytes of the changes, and of the ranges between whose ends a change falls.
-        weights: For each break key, the bytes since the previous one.
     """
 
     def __init__(self, tree: Tree, splitting: Splitting) -> None:
@@ -167,26 +152,14 @@ def _separates(store: RangeStore, tree: Tree, key: bytes) -> bool:
 
 
 class Part(NamedTuple):
-    """The result of building a slice.
-
-    Attributes:
-        written: How many of the ranges were written.
-        reused: How many of the ranges are from the old tree.
-    """
+    """The result of building a slice."""
 
     infos: Sequence[RangeInfo]
     tally: Tally
-    written: int
-    reused: int
 
 
 def build(store: RangeStore, cut: Cut, number: int, changes: Iterable[StagedChange]) -> Part:
-    """Write the ranges of a slice. On return all of them are in the store.
-
-    Args:
-        number: The number of the slice, from 0.
-        changes: The changes of its keys, in key order, each key once.
-    """
+    """Write the ranges of a slice. On return all of them are in the store."""
     tree = metarange.read(store, cut.base)
     start, stop = cut.touched(tree)
     after, upto = cut.span(number)
@@ -199,7 +172,7 @@ def build(store: RangeStore, cut: Cut, number: int, changes: Iterable[StagedChan
     with RangeWriter(store, cut.splitting) as writer:
         tally = _rewrite(store, writer, tree[start:stop], changes, after, upto, following or b"")
         infos = writer.finish(before=following)
-    return Part(infos, tally, writer.written, writer.reused)
+    return Part(infos, tally)
 
 
 def replacing(
@@ -255,11 +228,7 @@ def _rewrite(
 
 
 def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
-    """Publish the tree of all slices. Return the result of `apply`.
-
-    Args:
-        parts: The result of each slice, in order.
-    """
+    """Publish the tree of all slices. Return the result of `apply`."""
     tree = metarange.read(store, cut.base)
     start, stop = cut.touched(tree)
     for key, part in zip(cut.breaks, parts, strict=False):
@@ -272,15 +241,11 @@ def stitch(store: RangeStore, cut: Cut, parts: Sequence[Part]) -> Applied:
     for part in parts:
         tally.add(part.tally)
     if not tally.total:
-        return Applied(cut.base, Summary(ranges_reused=len(tree)), changed=False)
+        return Applied(cut.base, tally, changed=False)
     runs = [tree[:start], *(tree_of(part.infos) for part in parts), tree[stop:]]
     runs = [run for run in runs if run]
     with RangeWriter(store, cut.splitting) as writer:
         for run, following in zip_longest(runs, runs[1:]):
             writer.add_ranges(run, before=following[0].min_key if following else b"")
         made, _ = writer.finish_tree()
-    summary = tally.summary(
-        reused=start + len(tree) - stop + sum(part.reused for part in parts),
-        written=sum(part.written for part in parts),
-    )
-    return Applied(made, summary, changed=True)
+    return Applied(made, tally, changed=True)

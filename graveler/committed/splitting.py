@@ -1,17 +1,8 @@
-"""Splitting policies: where a range ends, as values and pure functions.
+"""Splitting policies: where a range ends, as values and pure functions of keys and logical bytes.
 
-Both policies examine two successive keys, and the logical bytes (keys and values) since the last
-cut. Compressed sizes do not count, because they depend on the compression library.
-
-``hash`` ends a range after a key whose hash is 0 modulo the raggedness. ``directory`` ends it where
-the directory changes. The longer the range is, the smaller the change may be.
-
-Both have hard breaks, which do not depend on sizes: after one key in ``raggedness * hard``, and
-under ``directory`` also before one directory in ``hard_directories``. A range always starts at a
-hard break. Builders that start at different places therefore agree after it.
-
-The hash is the one that Spark computes natively, ``xxhash64(lit(number), key)`` of the repository's
-number and the binary key. A job on a cluster therefore cuts where a single process does.
+``hash`` ends a range by the hash of a key, ``directory`` where the directory changes. Both have
+hard breaks, which do not depend on sizes, so that builders which start at different places agree
+after one. The hash is the one that Spark computes natively. See ``docs/design/0018-splitting.md``.
 """
 
 from bisect import bisect_left
@@ -178,11 +169,7 @@ DEFAULT = Splitting(DIRECTORY)
 
 
 def initial(settings: Mapping[str, str | int], name: str) -> Splitting:
-    """Return the policy of a new repository.
-
-    Args:
-        name: A name that is unique to the repository. Its number is made from it.
-    """
+    """Return the policy of a new repository."""
     number = int.from_bytes(sha256(name.encode()).digest()[:8]) & _LARGEST
     return changed(replace(DEFAULT, number=number), settings)
 
@@ -237,12 +224,7 @@ class Cutter:
         self._low_bits = (splitting.raggedness & -splitting.raggedness) - 1
 
     def cut(self, key: bytes, next_key: bytes | None, size: int) -> bool:
-        """Return whether a range ends after `key`.
-
-        Args:
-            next_key: The key that follows in the tree, or None if there is none.
-            size: Logical bytes of the range so far, including the record of `key`.
-        """
+        """Return whether a range ends after `key`."""
         if size >= self._rule.max_bytes:
             return True
         digest = xxh64(key, self._seed)
@@ -261,7 +243,6 @@ class Cutter:
 
         Args:
             size: Logical bytes of the current range, or 0 without one.
-            keys: The keys of the following records, in order.
 
         Returns:
             For each range that ends, the position of the next record and the size of the range.
@@ -309,10 +290,7 @@ class Cutter:
         return size >= rule.table_bytes and _is_table(before, after)
 
     def _places(self, keys: Sequence[bytes]) -> list[int]:
-        """Return the positions before which a range may end, including the first one.
-
-        At other positions a range ends only because of its size.
-        """
+        """Return the positions before which a range may end, including the first one."""
         if not keys:
             return []
         many = len(keys) >= MANY

@@ -1,9 +1,7 @@
-"""The ranges of a tree as a sequence that is decoded on access.
+"""The ranges of a tree as a sequence that is decoded on access: few of thousands are needed.
 
-A tree of 160 million paths lists 20,000 ranges. A lookup needs one of them. A diff or a commit
-needs those that differ. So a tree keeps the rows of its metarange, keys and values as bytes, in
-memory or in the mapped local form, and decodes a row to a `RangeInfo` on access. A slice is a view
-of the same rows.
+A tree keeps the rows of its metarange as bytes, in memory or in the mapped local form. A slice is a
+view.
 """
 
 from bisect import bisect_left
@@ -120,11 +118,7 @@ class _Decoded:
 
 
 class Tree(Sequence[RangeInfo]):
-    """Consecutive ranges of a tree, in key order: all of them or a part.
-
-    Args:
-        rows: The rows of the metarange.
-    """
+    """Consecutive ranges of a tree, in key order: all of them or a part."""
 
     __slots__ = ("_decoded", "_rows")
 
@@ -294,10 +288,7 @@ def shared_ends(*trees: Tree) -> tuple[int, int]:
 
 
 def _shared_blocks(*trees: Tree) -> tuple[int, int]:
-    """Return what `shared_ends` returns, in whole blocks, so that few bytes are read.
-
-    Blocks at the end are compared if the trees have the same number of ranges.
-    """
+    """Return what `shared_ends` returns, in whole blocks, so that few bytes are read."""
     sums, *others = (tree.sums() for tree in trees)
     if not sums or not all(others):
         return 0, 0
@@ -315,10 +306,7 @@ def _shared_blocks(*trees: Tree) -> tuple[int, int]:
 def shared_start(
     one: bytes, other: bytes, most: int, at: int = 0, other_at: int = 0, size: int = _STEP
 ) -> int:
-    """Return how many items are equal from the rows `at` and `other_at` on, up to `most`.
-
-    Items are record ids, or have another `size` in bytes.
-    """
+    """Return how many items are equal from the rows `at` and `other_at` on, up to `most`."""
     return _same_run(one, other, most, size * at, size * other_at, size, back=False)
 
 
@@ -332,11 +320,7 @@ def _shared_end(
 def _same_run(
     one: bytes, other: bytes, most: int, at: int, other_at: int, size: int, *, back: bool
 ) -> int:
-    """Return how many items are equal from the bytes `at` and `other_at` on, or before them.
-
-    Whole runs are compared. They grow, so that a distant difference costs little more than a near
-    one. Their growth is limited, so that little is read after the difference.
-    """
+    """Return how many items are equal from the bytes `at` and `other_at` on, or before them."""
     view, same = memoryview(other), one.startswith  # no copies, and no calls of our own
     low, high, step = 0, min(1, most), 1
     while low < most:

@@ -1,9 +1,7 @@
-"""Units: folders that a merge decides as a whole.
+"""Units: folders that a merge decides as a whole, such as a table of Delta Lake with its log.
 
-A table of Delta Lake is a log of numbered files, and data files that the log names. Two logs that
-are merged path by path do not give a valid log: number 12 of one side may precede number 13 of the
-other. So the folder that holds the log is a unit. If both sides changed the log, and neither log
-holds the changes of the other, the folder is *torn*, and is one conflict.
+If both sides changed the log, and neither log holds the changes of the other, the folder is *torn*:
+one conflict.
 """
 
 from collections.abc import Iterable

@@ -87,11 +87,7 @@ def hour_folder(hour: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HourTable:
-    """A CSV table, split by its last column, the hour.
-
-    Attributes:
-        lines: The other lines by hour, in the order of the file.
-    """
+    """A CSV table, split by its last column, the hour."""
 
     header: str
     lines: dict[str, list[str]]
@@ -103,11 +99,7 @@ class HourTable:
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """The whole data set.
-
-    Attributes:
-        weather: One line for each airport and hour; some are missing.
-    """
+    """The whole data set."""
 
     flights: HourTable
     weather: HourTable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from graveler import frames
 from graveler.demo.flights import FLIGHTS, FLIGHTS_FILE, FLIGHTS_SQL, INPUT
-from graveler.gates import Candidate, Gate, gate
+from graveler.gates import Candidate, Gate, checks, gate
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,20 +21,18 @@ if TYPE_CHECKING:
 _KEY = ("time_hour", "carrier", "flight")
 _EARLIEST = -2 * 60
 _LATEST = 2 * 24 * 60
-_ARROW = {"string": "string", "int": "int32", "double": "double"}
+_ARROW = {"string": "string", "int": "int32", "double": "double", "timestamp": ""}
+"""The types of the files; that of a time is any."""
 _SHOWN = 3
 
 
-@gate("schema", prefix=f"{FLIGHTS}/")
-def schema(candidate: Candidate) -> str | None:
-    """The columns are the expected ones, in order and type."""
-    for hour in _hours(candidate, FLIGHTS):
-        for path, table in _tables(candidate, hour):
-            columns = {field.name: _type(field.type) for field in table.schema}
-            if list(columns.items()) != [(name, _expected(name)) for name in FLIGHTS_SQL]:
-                wrong = sorted(set(columns.items()) ^ {(n, _expected(n)) for n in FLIGHTS_SQL})
-                return f"{path}: columns differ: {wrong[:_SHOWN]}"
-    return None
+schema = checks.schema(
+    f"{FLIGHTS}/",
+    {name: _ARROW[kind] for name, kind in FLIGHTS_SQL.items()},
+    evolution="none",
+    missing="allow",
+    name="schema",
+)
 
 
 @gate("row count")
@@ -118,15 +116,6 @@ def _tables(candidate: Candidate, hour: str) -> "Iterator[tuple[str, pa.Table]]"
 def _rows(candidate: Candidate, hour: str, *columns: str) -> Iterator[dict[str, Any]]:
     for _, table in _tables(candidate, hour):
         yield from table.select(columns).to_pylist()
-
-
-def _type(kind: "pa.DataType") -> str:
-    text = str(kind)
-    return "timestamp" if text.startswith("timestamp") else text
-
-
-def _expected(name: str) -> str:
-    return _ARROW.get(FLIGHTS_SQL[name], FLIGHTS_SQL[name])
 
 
 def _some(names: list[str]) -> str:

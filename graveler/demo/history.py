@@ -10,12 +10,7 @@ from graveler.model import Commit, RangeInfo
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The commits of one run, next to main.
-
-    Attributes:
-        first: The place in main after the commit that the run started from.
-        last: The place of the commit that merges it; after the end of main while there is none.
-    """
+    """The commits of one run, next to main."""
 
     commits: tuple[Commit, ...]
     first: int
@@ -33,12 +28,7 @@ class RangeLife:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The history of a branch.
-
-    Attributes:
-        ranges: Every range of any of its commits.
-        sizes: For each commit of main, the bytes of its new ranges and of all its ranges.
-    """
+    """The history of a branch."""
 
     main: tuple[Commit, ...]
     lanes: tuple[Lane, ...]

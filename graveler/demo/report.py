@@ -24,11 +24,7 @@ class Dot(NamedTuple):
 
 
 class Track(NamedTuple):
-    """A run above main, from its fork to its merge.
-
-    Attributes:
-        text: Why a gate stopped it, or "".
-    """
+    """A run above main, from its fork to its merge."""
 
     gap: int
     span: int

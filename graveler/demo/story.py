@@ -31,15 +31,7 @@ _SPLITTING = Splitting(raggedness=2)
 
 @dataclass(frozen=True, slots=True)
 class HourResult:
-    """The result of one attempt at one hour.
-
-    Attributes:
-        hour: The hour, UTC.
-        state: ``PUBLISHED``, or ``PARKED`` if a gate refused.
-        commit: Head of main afterwards.
-        ranges_written: Range files that the attempt added to main.
-        damaged: Whether the hour arrived damaged.
-    """
+    """The result of one attempt at one hour."""
 
     hour: datetime
     key: str
@@ -63,13 +55,7 @@ class HourResult:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The result of the demo.
-
-    Attributes:
-        lake: Location of the lake, for ``graveler.open``.
-        runs: The attempts in order.
-        spark_seconds: The part of it until Spark had started.
-    """
+    """The result of the demo."""
 
     lake: Path
     repository: str
@@ -112,12 +98,6 @@ def run_demo(
 
     The gates stop the damaged hour, and main does not move. Later hours are published meanwhile. At
     the end the hour arrives again, undamaged, and is published.
-
-    Args:
-        folder: A new or empty folder; ``lake`` and ``landing`` are made in it.
-        hours: Number of hours with flights, from the first hour of 2013 on.
-        progress: Called before each run and at the end.
-        spark: A session; by default one is started, and stopped at the end.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{folder} is not an empty folder: give the demo a new one")

@@ -74,7 +74,6 @@ def _loosened(table: "pa.Table", decimals: Collection[str]) -> "pa.Table":
 
 
 def _number_columns(paths: Sequence[Mapping[str, str | None]]) -> frozenset[str]:
-    """Return the columns whose values are all whole numbers."""
     return frozenset(
         name
         for name in paths[0]

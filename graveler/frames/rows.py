@@ -8,14 +8,7 @@ from graveler.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """The rows of a partition: those whose column holds its key, or a time in its window.
-
-    Attributes:
-        key: The partition key.
-        start: The start of its window of time; None for partitions that are not times.
-        end: The end of the window, which is not part of it.
-        zone: The zone of times without one. Of a time that occurs twice there it is the first.
-    """
+    """The rows of a partition: those whose column holds its key, or a time in its window."""
 
     key: str
     start: datetime | None = None

@@ -27,13 +27,7 @@ PROTOCOL = "grav"
 
 
 class Address(NamedTuple):
-    """A place in a lake. Missing parts at the end are "".
-
-    Attributes:
-        repository: Name of the repository.
-        ref: Branch, tag, commit or ref expression. None of them contains a slash.
-        path: Path in the tree, or the start of paths.
-    """
+    """A place in a lake. Missing parts at the end are ""."""
 
     repository: str
     ref: str
@@ -52,9 +46,14 @@ class Address(NamedTuple):
         return "/".join(part for part in self if part)
 
     @property
+    def place(self) -> str:
+        """The repository and the ref."""
+        return f"{self.repository}/{self.ref}"
+
+    @property
     def tree(self) -> str:
         """The prefix of all paths of the tree: repository and ref, with a slash at the end."""
-        return f"{self.repository}/{self.ref}/"
+        return f"{self.place}/"
 
     @property
     def folder(self) -> str:

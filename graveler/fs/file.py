@@ -210,7 +210,6 @@ class TextFile(TextIOWrapper):
 
 
 def _handled() -> Iterator[BaseException]:
-    """Yield the exceptions that are being handled, newest first."""
     error = sys.exception()
     while error is not None:
         yield error
@@ -218,6 +217,5 @@ def _handled() -> Iterator[BaseException]:
 
 
 def _removals() -> int:
-    """Return how many calls of ``__del__`` are running in this thread."""
     frames = traceback.walk_stack(inspect.currentframe())
     return sum(frame.f_code.co_name == "__del__" for frame, _ in frames)

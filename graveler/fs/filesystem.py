@@ -146,8 +146,7 @@ class GravelerFileSystem(ReadOnlyFileSystem):
         if self._batch.moved is not None:
             self._batch.moved.append((source.text, dest.text))
         if self._batch.links is not None and source.repository == dest.repository:
-            place = f"{dest.repository}/{dest.ref}"
-            self._batch.links.setdefault(place, []).append(replace(entry, path=dest.path))
+            self._batch.links.setdefault(dest.place, []).append(replace(entry, path=dest.path))
             return
         with translated(dest.text):
             target = self._target(dest)

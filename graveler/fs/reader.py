@@ -37,12 +37,7 @@ class ReadOnlyFileSystem(TreeFileSystem):
     """The filesystem's read operations."""
 
     def entry(self, path: str) -> Entry:
-        """Return the entry of a file.
-
-        Raises:
-            IsADirectoryError: The path is a folder.
-            FileNotFoundError: The path does not exist.
-        """
+        """Return the entry of a file."""
         path = self._strip_protocol(path)
         if self._batch.seen is not None and path in self._batch.seen:
             seen = self._batch.seen[path]
@@ -67,7 +62,6 @@ class ReadOnlyFileSystem(TreeFileSystem):
                 raise
 
     def _check_folder(self, address: Address) -> None:
-        """Check that an address without a path exists."""
         if address.ref:
             self._view(address)
         elif address.repository:
@@ -104,7 +98,6 @@ class ReadOnlyFileSystem(TreeFileSystem):
                 batch.tree, batch.scan = "", None
 
     def _listing(self, address: Address) -> Iterator[Entry | Prefix]:
-        """Yield the entries and folders directly below an address."""
         scan = self._batch.scan
         if scan is None or self._batch.tree != address.tree:
             with self._recording():

@@ -20,11 +20,7 @@ from graveler.values import TOMBSTONE, decode_entry, stage_entry, staged_value
 
 
 def check_none_open(fs: Any) -> None:
-    """Refuse a nested transaction. fsspec has one, and the end of the inner one would end both.
-
-    Raises:
-        StateError: The filesystem has an open transaction.
-    """
+    """Refuse a nested transaction. fsspec has one, and the end of the inner one would end both."""
     if fs._intrans:
         raise StateError(
             "this filesystem has an open transaction, and transactions do not nest: write in that "
@@ -49,13 +45,11 @@ class OverlayView(View):
         return self.branch.name
 
     def _find_value(self, key: bytes) -> bytes | None:
-        """Return the value record at the key, from the transaction or else from the branch."""
         write = self._writes.get(key)
         return find_value(self.branch, key) if write is None else staged_value(write)
 
     @contextmanager
     def _snapshot(self, start: bytes, prefix: bytes) -> Iterator[Scan]:
-        """Return the branch below `prefix` with the transaction's writes."""
         writes = list(self._writes.items())  # a copy, because other threads may write meanwhile
         ours = sorted(item for item in writes if item[0].startswith(prefix))
         with snapshot(self.branch, start, prefix) as scan:
@@ -144,14 +138,6 @@ class CommitTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         check_none_open(self.fs)
         super().__enter__()
         return self
-
-    def pending(self, place: str, branch: Branch) -> OverlayView:
-        """Return the transaction's view of the branch, for reading and writing."""
-        return self._pending.setdefault(place, OverlayView(branch))
-
-    def known(self, place: str) -> OverlayView | None:
-        """Return the transaction's view of the branch, or None if it has not written to it."""
-        return self._pending.get(place)
 
     def complete(self, commit: bool = True) -> None:
         """Commit the writes, or discard them.

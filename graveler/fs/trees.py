@@ -31,13 +31,6 @@ class Batch(threading.local):
     """The state that a call on many files shares with its inner calls.
 
     It is per thread, because pyarrow uses one instance in many threads.
-
-    Attributes:
-        seen: The entry of each listed path, or None for a folder. None if listings are not kept.
-        links: Entries to stage together, by ``repository/branch``. None if they are staged at once.
-        moved: Source path to target path during a move.
-        tree: The tree (``repository/ref/``) that is read in one version, or "" for none.
-        scan: The version.
     """
 
     seen: dict[str, Entry | None] | None = None
@@ -82,7 +75,6 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             return location_of(self._named)
 
     def _check_lake(self) -> None:
-        """Raise an error if the filesystem has no lake."""
         _ = self.location
 
     def _open_lake(self) -> Lake:
@@ -132,10 +124,8 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return repository
 
     def _branch(self, address: Address) -> Branch:
-        """Return the branch of an address, for writing."""
         repository = self._repository(address.repository)
-        place = f"{address.repository}/{address.ref}"
-        handle = self._handle
+        place, handle = address.place, self._handle
         if handle is not None and place == f"{handle.repository}/{handle.branch}":
             if self._run is None:  # shared, because it keeps its inputs and its lease
                 self._run = repository.runs.attach(handle)
@@ -168,10 +158,10 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
                 self._step.record_reads()
 
     def _view(self, address: Address) -> View:
-        """Return the tree of an address, for reading."""
-        pending = self._known_pending(address)
-        if pending is not None:
-            return pending
+        pending: dict[str, OverlayView] = self.transaction._pending if self._intrans else {}
+        overlay = pending.get(address.place)
+        if overlay is not None:
+            return overlay
         repository = self._repository(address.repository)
         step = self._open_step(repository)
         try:
@@ -180,19 +170,8 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             return repository.ref(address.ref) if step is None else step.view(address.ref)
         return branch if step is None else step.source(branch)
 
-    def _known_pending(self, address: Address) -> OverlayView | None:
-        if not self._intrans:
-            return None
-        overlay: OverlayView | None = self.transaction.known(f"{address.repository}/{address.ref}")
-        return overlay
-
     def _target(self, address: Address) -> Branch | OverlayView:
-        """Return the branch to write to, or its view in a transaction.
-
-        Raises:
-            FileNotFoundError: The ref does not exist.
-            OSError: The ref is not a branch. Only branches can be written.
-        """
+        """Return the branch to write to, or its view in a transaction."""
         if not address.path:
             raise IsADirectoryError(errno.EISDIR, "no path to write to", address.text)
         try:
@@ -204,7 +183,5 @@ class TreeFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
             ) from None
         if not self._intrans:
             return branch
-        pending: OverlayView = self.transaction.pending(
-            f"{address.repository}/{address.ref}", branch
-        )
-        return pending
+        pending: dict[str, OverlayView] = self.transaction._pending
+        return pending.setdefault(address.place, OverlayView(branch))

@@ -7,10 +7,9 @@ exist.
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
 from graveler.base.background import Progress, no_progress
 from graveler.committed.metarange import EMPTY_METARANGE
@@ -19,6 +18,7 @@ from graveler.committed.verify import verify_range, verify_tree
 from graveler.errors import CorruptionError, RefNotFoundError
 from graveler.fsck.objects import Checkpoint, ObjectCheck, Pace
 from graveler.model import BranchRecord, Commit, Entry, RangeInfo
+from graveler.reads.changes import reached
 from graveler.reads.soundness import Depth, FileCheck, Finding, Staged, shown, sound_entry
 from graveler.reads.stores import Stores
 from graveler.refs.refs import Refs
@@ -81,7 +81,6 @@ class FsckReport:
 _ORDER = list(ProblemKind)
 
 _Name = tuple[ProblemKind, str]
-_T = TypeVar("_T")
 
 
 def fsck(
@@ -158,7 +157,9 @@ class _Fsck:
         for finding in self._objects(self._new_ranges(trees), self._staged()):
             self._note(finding)
         for info in self._new_ranges(claims):
-            self._drain(verify_range(self._stores.ranges, info.id, info), self._in_range[info.id])
+            problems: list[TableProblem] = []
+            verify_range(self._stores.ranges, info, problems)
+            self._keep(problems, self._in_range[info.id])
         for tree, ranges in self._trees.items():
             for identifier in ranges:
                 self._in_tree[tree] |= self._in_range.get(identifier, set())
@@ -233,7 +234,9 @@ class _Fsck:
     def _new_ranges(self, trees: Sequence[str]) -> Iterator[RangeInfo]:
         for done, tree in enumerate(trees):
             self._progress("trees", done, len(trees))
-            infos = self._drain(verify_tree(self._stores.ranges, tree), self._in_tree[tree])
+            problems: list[TableProblem] = []
+            infos = verify_tree(self._stores.ranges, tree, problems)
+            self._keep(problems, self._in_tree[tree])
             new = [info for info in infos if info.id not in self._ranges]
             # keep one copy of each id for all trees
             self._trees[tree] = [self._ranges.setdefault(info.id, info.id) for info in infos]
@@ -247,15 +250,8 @@ class _Fsck:
         else:
             self._needed_by[name].add(finding.holder)
 
-    def _drain(self, problems: Generator[TableProblem, None, _T], names: set[_Name]) -> _T:
-        """Keep the problems of a table under `names`; return the part of it that could be read."""
-        while True:
-            try:
-                problem = next(problems)
-            except StopIteration as end:
-                result: _T = end.value
-                return result
-            names.add(self._add(ProblemKind(problem.kind.value), problem.id, problem.message))
+    def _keep(self, problems: Iterable[TableProblem], names: set[_Name]) -> None:
+        names.update(self._add(ProblemKind(kind.value), of, told) for kind, of, told in problems)
 
     def _staged(self) -> Iterator[Staged]:
         """Yield the staged entries; an invalid write is recorded as a problem."""
@@ -274,19 +270,17 @@ class _Fsck:
 
     def _blame(self, label: str, head: str) -> None:
         """Add this ref to every problem below `head`."""
-        todo, seen = [head], {head}
-        while todo:
-            identifier = todo.pop()
+
+        def parents(identifier: str) -> tuple[str, ...]:
+            return () if identifier in self._in_commit else self._commits[identifier].parents
+
+        for identifier in reached([head], parents):
             if identifier in self._in_commit:
                 self._needed_by[self._in_commit[identifier]].add(label)
-                continue
-            commit = self._commits[identifier]
-            trees = () if identifier in self._expired else commit.trees
-            for name in (name for tree in trees for name in self._in_tree[tree]):
-                self._needed_by[name].add(label)
-            fresh = [parent for parent in commit.parents if parent not in seen]
-            seen.update(fresh)
-            todo += fresh
+            elif identifier not in self._expired:
+                for tree in self._commits[identifier].trees:
+                    for name in self._in_tree[tree]:
+                        self._needed_by[name].add(label)
 
     def _add(self, kind: ProblemKind, identifier: str, message: str) -> _Name:
         name = (kind, identifier)

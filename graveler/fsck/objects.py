@@ -34,12 +34,6 @@ class Checkpoint:
 
     They are kept in the key-value store, partition ``fsck:<uid>``, and written every ten seconds or every thousand objects. A killed process loses only the
     later ones.
-
-    Args:
-        resume: Start from the results of an earlier check; otherwise they are dropped.
-
-    Attributes:
-        known: Marks of the objects that an earlier check has found sound.
     """
 
     def __init__(self, stores: Stores, *, resume: bool) -> None:
@@ -89,11 +83,7 @@ class Checkpoint:
 
 
 class Pace:
-    """Limits the bytes that threads read per second; any number of threads share it.
-
-    Args:
-        bytes_per_second: The average rate; None for no limit.
-    """
+    """Limits the bytes that threads read per second; any number of threads share it."""
 
     def __init__(self, clock: Clock, bytes_per_second: float | None) -> None:
         self._clock = clock
@@ -113,16 +103,7 @@ class Pace:
 
 
 class ObjectCheck:
-    """Checks ranges in this process, and each object once, several at a time.
-
-    Args:
-        depth: How much of each object is checked.
-        pace: Limits the bytes read per second.
-        checkpoint: Has the objects to skip, and records sound objects.
-
-    Attributes:
-        depth: How much of each object is checked.
-    """
+    """Checks ranges in this process, and each object once, several at a time."""
 
     def __init__(
         self,
@@ -162,7 +143,9 @@ class ObjectCheck:
         self._pass_over(new.keys() & self._earlier)
         fresh = [mark for mark in new if mark not in self._sound and mark not in self._faults]
         with Threads(_THREADS) as pool:
-            answers = pool.map(lambda mark: self._look(new[mark]), fresh)
+            answers = pool.map(
+                lambda mark: fault_of(self._stores, new[mark], self.depth, self._take), fresh
+            )
             try:
                 for mark, (fault, read) in zip(fresh, answers, strict=True):
                     self._note(mark, fault, read)
@@ -186,9 +169,6 @@ class ObjectCheck:
         self._sound.add(mark)
         if self._checkpoint is not None:
             self._checkpoint.add(mark)
-
-    def _look(self, entry: Entry) -> tuple[str, int]:
-        return fault_of(self._stores, entry, self.depth, self._take)
 
     def _take(self, count: int) -> None:
         if self._stopped:

@@ -107,12 +107,10 @@ class Tree(View):
         return self._source.stores
 
     def _find_value(self, key: bytes) -> bytes | None:
-        """Return the value record at the key, or None."""
         self._check_path(key)
         return self._source.find(self._tree, key)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Return the tree below `prefix`; it is immutable, so nothing is copied."""
         del start
         self._check_whole(prefix.decode())
         return nullcontext(Scan(lambda at: self.rows(at, prefix), origin=self._origin))
@@ -184,7 +182,6 @@ class Tree(View):
         return path
 
     def _check_whole(self, prefix: str) -> None:
-        """Refuse a listing that the gate does not declare."""
         self._declared.check_prefix(prefix)
         if self._tree in _PRESENT:
             self._declared.check(CONTENT, "files beside those that change")
@@ -192,7 +189,6 @@ class Tree(View):
             self._declared.check(HISTORY)
 
     def _check_path(self, key: bytes) -> None:
-        """Refuse a path whose file the gate does not declare."""
         self._declared.check_prefix(key.decode())
         if self._tree not in _PRESENT:
             self._declared.check(HISTORY)
@@ -346,7 +342,6 @@ class Candidate(Tree):
         without stored statistics the footers are read now. The gate must declare ``history``.
 
         Args:
-            prefix: Start of the paths.
             limit: Return at most this many of the latest 1,000 commits, the latest first. Commits
                 that wrote no file below the prefix, or were reverted since, are left out.
             same_time: Only commits whose ``hour`` in the metadata has the time of day of this one.
@@ -409,6 +404,5 @@ class Candidate(Tree):
         self.facts.update(facts)
 
     def _guarded(self, name: str) -> Any:
-        """Return a record, of which a gate can read the fields that it declares."""
         record = self._records[name]
         return record if self._declared.anything else Guarded(name, record, self._declared)

@@ -74,11 +74,7 @@ def inputs_of(gate: str, reads: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The inputs that a gate may read.
-
-    Attributes:
-        refused: The messages of the reads that were refused; a check may have caught the error.
-    """
+    """The inputs that a gate may read."""
 
     gate: str
     prefixes: tuple[str, ...]
@@ -95,11 +91,7 @@ class Declared:
         return self.anything or name in self.reads
 
     def check(self, name: str, what: str = "") -> None:
-        """Refuse an input that is not declared.
-
-        Args:
-            what: Description of the read, for the message.
-        """
+        """Refuse an input that is not declared."""
         if self.has(name):
             return
         kept = {read for read in self.reads if name not in _SCOPES or read not in _SCOPES}
@@ -131,11 +123,7 @@ EVERYTHING = Declared("", ("",), (ANYTHING,))
 
 
 class Guarded:
-    """A record that shows a gate the fields whose input it declares.
-
-    Args:
-        name: Name of the record: ``commit``, ``target`` or ``run``.
-    """
+    """A record that shows a gate the fields whose input it declares."""
 
     __slots__ = ("_declared", "_name", "_record")
 

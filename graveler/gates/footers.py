@@ -28,13 +28,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The statistics of one leaf column in a footer.
-
-    Attributes:
-        nulls: Number of null values; None if the footer has none.
-        least: Smallest value; None if the footer has none, or all values are null.
-        repeated: Whether the column is inside a list or a map.
-    """
+    """The statistics of one leaf column in a footer."""
 
     type: str
     nulls: int | None
@@ -46,12 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The content of the footer of a Parquet file.
-
-    Attributes:
-        nullable: Whether each top-level column may be null, by name.
-        columns: Leaf columns by path (``a.b`` within a struct).
-    """
+    """The content of the footer of a Parquet file."""
 
     rows: int
     schema: tuple[tuple[str, str], ...]

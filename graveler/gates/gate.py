@@ -124,7 +124,7 @@ class Gate:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The inputs of the check: the extent, then the others, sorted."""
-        return inputs_of(self.name, self.reads)
+        return tuple(self.reads)
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -290,7 +290,6 @@ def _assertion(refusal: AssertionError) -> str:
 
 
 def _read(value: Any, check: Check) -> Answer:
-    """Return the answer for a check's return value."""
     if type(value).__name__ in {"bool", "bool_"} and callable(getattr(value, "item", None)):
         value = value.item()  # a NumPy boolean
     if value is None and _drops_a_comparison(check):

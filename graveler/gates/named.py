@@ -1,13 +1,8 @@
-"""Gates by name, as settings store them.
+"""Gates by name, as settings store them: a built-in check by its kind, any other by ``package.module:name``.
 
-A built-in check is named by its kind and its parameters. Any other check is named by its import
-path, ``package.module:name``. The object there is a check, a gate or, with parameters, a function
-that returns one of them.
-
-The settings in the key-value store name code that this process imports and calls. A writer to that
-store must not choose the code that runs here, so the configuration of the process lists the allowed
-modules, and of these only gates, and functions that are marked as factories of gates, are called.
-Built-in checks are always allowed.
+A writer to the key-value store must not choose the code that runs here. So the configuration of the process
+lists the allowed modules, and of these only gates, and functions that are marked as factories of gates, are
+called.
 """
 
 from collections.abc import Collection, Mapping
@@ -160,11 +155,7 @@ def _is_within(module: str, allowed: Collection[str]) -> bool:
 
 
 def _check_module(module: str, allowed: Collection[str]) -> None:
-    """Refuse a module that is not allowed, before it is imported.
-
-    Raises:
-        InvalidInputError: The module is not allowed; the message has the setting that allows it.
-    """
+    """Refuse a module that is not allowed, before it is imported."""
     if not _is_within(module, allowed):
         known = ", ".join(sorted(allowed)) or "none"
         raise InvalidInputError(
@@ -188,11 +179,7 @@ def _check_marked(path: str, value: Any, parameters: Mapping[str, Any]) -> None:
 
 
 def _check_home(path: str, value: Any, allowed: Collection[str]) -> None:
-    """Refuse an object that an allowed module only imports, such as ``flights.checks:os.system``.
-
-    Raises:
-        InvalidInputError: The object is a module, or is defined in a module that is not allowed.
-    """
+    """Refuse an object that an allowed module only imports, such as ``flights.checks:os.system``."""
     home = getattr(value, "__module__", "")
     if isinstance(value, ModuleType) or not (
         isinstance(home, str) and _is_within(home, (*allowed, _OURS))

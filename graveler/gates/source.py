@@ -31,13 +31,7 @@ Difference = tuple[bytes, bytes | None, bytes | None]
 
 
 class Earlier(NamedTuple):
-    """A commit of the target that may have written files below a prefix.
-
-    Attributes:
-        run: Key of the run that the commit published; "" if none.
-        hour: The hour in its metadata; "" if none.
-        stats: Encoded statistics of its files; None if they are not computed yet.
-    """
+    """A commit of the target that may have written files below a prefix."""
 
     commit: str
     created: datetime

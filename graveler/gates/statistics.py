@@ -99,11 +99,7 @@ def brought(changes: Iterable[Change]) -> Iterator[Entry]:
 def statistics(
     files: Files, entries: Iterable[Entry], footers: dict[tuple[str, str], Footer]
 ) -> Statistics:
-    """Return the statistics of files, from the footers of Parquet files and all of CSV files.
-
-    Args:
-        footers: Cache of footers by path and address; new ones are added.
-    """
+    """Return the statistics of files, from the footers of Parquet files and all of CSV files."""
     number = size = 0
     rows: int | None = 0
     columns: dict[str, Column] = {}
@@ -123,9 +119,11 @@ def statistics(
                 rows = None if rows is None else rows + _csv_rows(files, entry)
             case _:
                 rows = None
-    return Statistics(
-        number, size, rows, {name: _plain(column) for name, column in columns.items()}
-    )
+    plain_columns = {
+        name: ColumnStatistics(column.nulls, _bound(column.least), _bound(column.greatest))
+        for name, column in columns.items()
+    }
+    return Statistics(number, size, rows, plain_columns)
 
 
 def _footer(files: Files, entry: Entry, footers: dict[tuple[str, str], Footer]) -> Footer:
@@ -133,10 +131,6 @@ def _footer(files: Files, entry: Entry, footers: dict[tuple[str, str], Footer]) 
     if key not in footers:
         footers[key] = read_footer(files, entry)
     return footers[key]
-
-
-def _plain(column: Column) -> ColumnStatistics:
-    return ColumnStatistics(column.nulls, _bound(column.least), _bound(column.greatest))
 
 
 def _bound(value: Any) -> Any:

@@ -16,7 +16,7 @@ from graveler.gc.marks import WAITING, Kind, Mark, Marks, MarkState, store_now
 from graveler.gc.reachability.roots import RunRoots
 from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
-from graveler.gc.rules import ADOPTION, Adoptable, Adoption, Keep, Retention, RetentionRules
+from graveler.gc.rules import ADOPTION, RETENTION, Adoptable, Adoption, Keep, Retention
 from graveler.gc.sweep import Sweep
 from graveler.reads.stores import Stores
 from graveler.refs.settings import UNSOUND
@@ -52,7 +52,6 @@ class GarbageCollector:
         self._runs = runs
         self._read = read
         self._lease_seconds = lease_seconds
-        self._rules = RetentionRules(stores.refs.settings)
         self._marks = Marks(
             stores.kv, stores.uid, stores.objects, clock=stores.clock, ids=stores.ids
         )
@@ -70,7 +69,7 @@ class GarbageCollector:
     @property
     def rules(self) -> Retention:
         """The retention rules; without any, everything that a ref reaches is kept."""
-        return self._rules.get()
+        return self._stores.refs.settings.get(RETENTION)
 
     def keep(
         self, pattern: str | None = None, *, days: float | None = None, count: int | None = None
@@ -90,12 +89,14 @@ class GarbageCollector:
         """
         pattern = None if pattern is None else text(pattern, "pattern")
         optional(real, days, "days"), optional(whole, count, "count", least=1)
-        return self._rules.set(Keep(days, count), pattern)
+        return self._stores.refs.settings.change(
+            RETENTION, lambda rules: rules.changed(pattern, Keep(days, count))
+        )
 
     def forget(self, pattern: str | None = None) -> Retention:
         """Remove the rule of `pattern`, or the default; return all rules."""
         pattern = None if pattern is None else text(pattern, "pattern")
-        return self._rules.remove(pattern)
+        return self._stores.refs.settings.change(RETENTION, lambda rules: rules.without(pattern))
 
     def marks(self) -> Iterator[Mark]:
         """Yield the marks, oldest first."""
@@ -103,8 +104,7 @@ class GarbageCollector:
 
     def get(self, mark: str) -> Mark:
         """Return a mark, or raise NotFoundError."""
-        mark = text(mark, "mark")
-        return self._marks.get(mark)
+        return self._marks.get(text(mark, "mark"))
 
     def mark(
         self,
@@ -247,7 +247,6 @@ class GarbageCollector:
         progress: Progress | None = None,
     ) -> list[Mark]:
         """Mark, then sweep every mark whose window is over; return the new and the swept marks."""
-        grace, window = duration(grace, "grace"), duration(window, "window")
         new = self.mark(grace=grace, window=window, progress=progress)
         ripe = [
             earlier.id
@@ -310,8 +309,7 @@ class GarbageCollector:
     ) -> Mark | None:
         with Scratch() as scratch:
             survey = self._survey(scratch, mark.grace, progress, forsaken=mark.tokens)
-            sweep = Sweep(self._stores, self._marks, mark, survey, scratch, lease)
-            return sweep.run(self.rules, decide)
+            return Sweep(self._stores, self._marks, mark, survey, lease).run(self.rules, decide)
 
     def _survey(
         self,
@@ -355,7 +353,6 @@ class GarbageCollector:
             )
 
     def _check_storage(self) -> None:
-        """Refuse a storage that another repository of the lake also uses."""
         for name, root in self._stores.neighbours():
             if root == self._stores.storage:
                 raise StateError(

@@ -29,8 +29,6 @@ _OVER = (MarkState.SWEPT, MarkState.LOST)
 
 
 class _Pages:
-    """Collects names into pages."""
-
     def __init__(self, put: Callable[[Kind, int, list[Any]], None]) -> None:
         self._put = put
         self._names: defaultdict[Kind, list[Any]] = defaultdict(list)
@@ -87,14 +85,14 @@ class _Marking:
         if not self._dry:
             self._withdraw_reached()
         records = dict(self._files.list())
-        for file in survey.strays():
+        for file in survey.scratch.unseen_files():
             record = records.get(file.id)
             if survey.is_young(file.mtime) or (
                 record is not None and not self._unfinished(record.mark)
             ):
                 survey.reach_stray(file.id)
-        commits = list(self._condemned_commits())
-        self._condemn_commits(commits)
+        left = sorted(survey.graph.nodes.keys() - survey.kept)
+        self._condemn_commits([commit for commit in left if not survey.has_tree(commit)])
         self._condemn_files()
         waiting = self._leave_to_earlier_marks()
         self._condemn_data()
@@ -102,7 +100,7 @@ class _Marking:
         tokens = [token for token in survey.dead_tokens() if token not in waiting]
         staging = Tally()
         for token in tokens:
-            staging = staging.plus(self._rows(token))
+            staging = staging.plus(sum(1 for _ in self._stores.staging.scan([token])))
         condemned = {**self._pages.tallies, Kind.STAGING: staging}
         kept = {
             **survey.tables_kept(),
@@ -136,14 +134,10 @@ class _Marking:
         return tokens
 
     def _withdraw_reached(self) -> None:
-        """Withdraw earlier condemnations of objects that are reached again."""
         for records, name, _ in _condemned(self._stores):
-            if (
-                self._survey.is_reached(name)
-                if isinstance(name, bytes)
-                else name in self._survey.kept
-            ):
-                _remove(records, name, _is_condemned)
+            kept, seen = self._survey.kept, self._survey.scratch.is_seen
+            if seen(name) if isinstance(name, bytes) else name in kept:
+                _settle(records, name, _is_condemned)
 
     def _tidy(self) -> None:
         """Remove records of unfinished marks, records of old deletions, and lost lists."""
@@ -151,23 +145,18 @@ class _Marking:
             self._stores.objects.delete(key)
         for records, name, record in _condemned(self._stores):
             if self._unfinished(record.mark):
-                _remove(records, name, record.__eq__)
+                _settle(records, name, record.__eq__)
         for identifier, record in list(self._files.list()):
             mark = self._earlier.get(record.mark)
             over = mark is not None and (
                 mark.state in _OVER and self._survey.now - mark.swept >= mark.window * 1e6
             )
             if over and record.state is FileState.DELETED:
-                _remove(self._files, identifier, record.__eq__)
+                _settle(self._files, identifier, record.__eq__)
 
     def _put_page(self, kind: Kind, number: int, names: list[Any]) -> None:
         if not self._dry:
             self._marks.put_page(self._mark.id, kind, number, names)
-
-    def _condemned_commits(self) -> Iterator[str]:
-        for identifier in sorted(self._survey.graph.nodes):
-            if identifier not in self._survey.kept and not self._survey.has_tree(identifier):
-                yield identifier
 
     def _condemn_commits(self, commits: list[str]) -> None:
         at = self._survey.now
@@ -196,7 +185,7 @@ class _Marking:
     def _condemn_files(self) -> None:
         trees = self._survey.table_kinds()
         record = FileRecord(self._mark.id, FileState.CONDEMNED)
-        for file in self._survey.strays():
+        for file in self._survey.scratch.unseen_files():
             kind = Kind.METARANGES if file.id in trees else Kind.RANGES
             if self._dry or self._take(self._files, file.id, record):
                 self._pages.add(kind, [file.id.hex(), file.size], file.size)
@@ -215,15 +204,12 @@ class _Marking:
             else:
                 self._pages.add(Kind.DATA, [file.key, file.size], file.size)
 
-    def _rows(self, token: str) -> int:
-        return sum(1 for _ in self._stores.staging.scan([token]))
-
 
 def withdraw(stores: Stores, mark: str) -> None:
     """Remove the records by which `mark` condemned tables and commits. Idempotent."""
     for records, name, record in _condemned(stores):
         if record.mark == mark:
-            _remove(records, name, record.__eq__)
+            _settle(records, name, record.__eq__)
 
 
 def _is_condemned(record: FileRecord | Expired) -> bool:
@@ -242,13 +228,6 @@ def _condemned(stores: Stores) -> Iterator[tuple[RecordStore[Any], Any, FileReco
     for name, commit in list(expired.list()):
         if _is_condemned(commit):
             yield expired, name, commit
-
-
-def _remove(records: RecordStore[R], name: str | bytes, still: Callable[[R], bool]) -> None:
-    """Remove a record if `still` holds for it."""
-    current = records.find(name)
-    if current is not None and still(current[0]):
-        records.remove(name, current[1])
 
 
 def close_lost(stores: Stores, marks: Marks, mark: Mark) -> Mark:
@@ -277,7 +256,7 @@ def _settle_commits(stores: Stores, mark: Mark) -> None:
     for commit, known in list(expired.list()):
         if known.mark == mark.id and not known.gone:
             whole = is_whole(stores.refs.commits.get(commit))
-            _settle(expired, commit, known, None if whole else replace(known, gone=True))
+            _settle(expired, commit, known.__eq__, None if whole else replace(known, gone=True))
 
 
 def _settle_tables(stores: Stores, mark: Mark) -> None:
@@ -286,13 +265,15 @@ def _settle_tables(stores: Stores, mark: Mark) -> None:
     for identifier, known in list(files.list()):
         if known.mark == mark.id and known.state is not FileState.DELETED:
             stored = stores.ranges.is_stored(identifier)
-            _settle(files, identifier, known, None if stored else deleted)
+            _settle(files, identifier, known.__eq__, None if stored else deleted)
 
 
-def _settle(records: RecordStore[R], name: str | bytes, known: R, settled: R | None) -> None:
-    """Replace a record if it is still the known one; None removes it."""
+def _settle(
+    records: RecordStore[R], name: str | bytes, still: Callable[[R], bool], settled: R | None = None
+) -> None:
+    """Replace a record if `still` holds for it; None removes it."""
     current = records.find(name)
-    if current is None or current[0] != known:
+    if current is None or not still(current[0]):
         return
     if settled is None:
         records.remove(name, current[1])

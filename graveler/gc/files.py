@@ -60,11 +60,7 @@ class FileRecords(RecordStore[FileRecord]):
     def list(self) -> Iterator[tuple[bytes, FileRecord]]:
         """Yield the tables that have a record, by id."""
         for name, record in self.scan():
-            yield _identifier(name), record
-
-
-def _identifier(key: bytes) -> bytes:
-    return HEX.read(read_key(key, _FILE.what), f"key of the {_FILE.what}")
+            yield HEX.read(read_key(name, _FILE.what), f"key of the {_FILE.what}"), record
 
 
 class Rescuer:
@@ -78,11 +74,7 @@ class Rescuer:
         self._clock = clock
 
     def __call__(self, identifier: bytes, put: Callable[[], bool]) -> bool:
-        """Keep the table, and return whether it had to be put again.
-
-        Args:
-            put: Puts it if it is absent; returns whether it was absent.
-        """
+        """Keep the table, and return whether it had to be put again."""
         written = False
         waited, looks = 0.0, 0
         while True:

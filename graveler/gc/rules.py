@@ -1,15 +1,8 @@
 """The settings of collection: retention rules and adoption.
 
-Retention rules, key ``settings/retention``, say how long the history of a branch is kept.
-
-Without a rule, everything that a ref reaches is kept. A rule has a number of days, a number of
-commits, or both. A commit is kept if either keeps it. A rule belongs to a shell pattern of branch
-names. If several patterns match a branch, a commit is kept if any of their rules keeps it. If no
-pattern matches, the default applies.
-
-Adoption, key ``settings/adoption``, is that of data files whose addresses lack the id of the storage.
-Version 0.2 named files in a form that other programs also use. Beside files of others, such a file is
-deleted only after it was listed and the user agreed.
+Without a rule, everything that a ref reaches is kept. If several patterns match a branch, a commit is
+kept if any of their rules keeps it. Data files whose addresses lack the id of the storage, as version
+0.2 named them, are deleted beside files of others only after they were listed and the user agreed.
 """
 
 from collections.abc import Mapping
@@ -18,8 +11,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from graveler.base.records import Schema, integer, mapping, optional
-from graveler.errors import InvalidInputError, NotFoundError
-from graveler.refs.settings import Setting, Settings
+from graveler.errors import NotFoundError
+from graveler.refs.settings import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,48 +80,21 @@ class Retention:
                 kept = keep if kept is None else kept | keep
         return self.default if kept is None else kept
 
+    def changed(self, pattern: str | None, keep: Keep) -> "Retention":
+        """Return the rules with another one for a pattern, or another default."""
+        if pattern is None:
+            return Retention(keep, self.patterns)
+        return Retention(self.default, {**self.patterns, pattern: keep})
 
-class RetentionRules:
-    """The stored rules of one repository."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def get(self) -> Retention:
-        """Return the rules."""
-        return self._settings.get(RETENTION)
-
-    def set(self, keep: Keep, pattern: str | None = None) -> Retention:
-        """Set the rule of a pattern, or the default; return all rules."""
-        if keep.days is not None and not keep.days >= 0:
-            raise InvalidInputError(f"keep {keep.days:g} days: give 0 or more")
-        if keep.count is not None and keep.count < 1:
-            raise InvalidInputError(f"keep {keep.count} commits: give 1 or more, the head counts")
-        if pattern == "":
-            raise InvalidInputError("the pattern is empty: give a branch name, or one with * in it")
-
-        def change(rules: Retention) -> Retention:
-            if pattern is None:
-                return Retention(keep, rules.patterns)
-            return Retention(rules.default, {**rules.patterns, pattern: keep})
-
-        return self._settings.change(RETENTION, change)
-
-    def remove(self, pattern: str | None = None) -> Retention:
-        """Remove the rule of a pattern, or the default; return all rules."""
-
-        def change(rules: Retention) -> Retention:
-            if pattern is None:
-                return Retention(KEEP_ALL, rules.patterns)
-            if pattern not in rules.patterns:
-                patterns = ", ".join(rules.patterns) or "none"
-                raise NotFoundError(f"no retention rule for {pattern!r} (there are: {patterns})")
-            return Retention(
-                rules.default,
-                {name: keep for name, keep in rules.patterns.items() if name != pattern},
-            )
-
-        return self._settings.change(RETENTION, change)
+    def without(self, pattern: str | None) -> "Retention":
+        """Return the rules without that of a pattern, or without the default."""
+        if pattern is None:
+            return Retention(KEEP_ALL, self.patterns)
+        if pattern not in self.patterns:
+            patterns = ", ".join(self.patterns) or "none"
+            raise NotFoundError(f"no retention rule for {pattern!r} (there are: {patterns})")
+        rest = {name: keep for name, keep in self.patterns.items() if name != pattern}
+        return Retention(self.default, rest)
 
 
 _KEEP = Schema(Keep, types={"count": optional(integer(least=1))}).row()

@@ -16,7 +16,6 @@ from graveler.errors import ObjectNotFoundError
 from graveler.gc.files import FileRecord, FileRecords, FileState
 from graveler.gc.lease import Lease
 from graveler.gc.marks import PAGE, Kind, Mark, Marks, Tally
-from graveler.gc.reachability.scratch import Scratch
 from graveler.gc.reachability.survey import Survey
 from graveler.gc.rules import Retention
 from graveler.reads.stores import Stores
@@ -43,14 +42,12 @@ class Sweep:
         marks: Marks,
         mark: Mark,
         survey: Survey,
-        scratch: Scratch,
         lease: Lease | None,
     ) -> None:
         self._stores = stores
         self._marks = marks
         self._mark = mark
         self._survey = survey
-        self._scratch = scratch
         self._lease = lease
         self._late: list[bytes] = []
         self._files = FileRecords(stores.kv, stores.uid)
@@ -71,7 +68,7 @@ class Sweep:
         self._survey.keep_commits(rules)
         for commit in self._marks.names(self._mark, Kind.COMMITS):
             self._count(Kind.COMMITS, 0, gone=self._expire(commit))
-        for file in self._survey.strays():
+        for file in self._survey.scratch.unseen_files():
             record = self._files.get(file.id)
             if record is None or record.mark != self._mark.id or record.state in _STAYS:
                 self._survey.reach_stray(file.id)
@@ -126,7 +123,7 @@ class Sweep:
             condemned = record.state is FileState.CONDEMNED
             if record.state is FileState.DELETED:
                 return True
-            if condemned and self._scratch.is_seen(identifier):
+            if condemned and self._survey.scratch.is_seen(identifier):
                 if self._lease is None or self._files.remove(identifier, predicate):
                     return False
             elif self._lease is None:
@@ -161,7 +158,6 @@ class Sweep:
         return late
 
     def _finish_late(self) -> None:
-        """Record the deletions that are over after a lease."""
         while self._late and self._lease is not None:
             late, self._late = self._late, []
             self._lease.outlast()
@@ -207,7 +203,9 @@ class Sweep:
                     list(pool.map(self._stores.objects.delete, gone))
 
     def _is_named(self, key: str) -> bool:
-        return not self._mark.own or self._scratch.is_named(key.encode("utf-8", "surrogatepass"))
+        return not self._mark.own or self._survey.scratch.is_named(
+            key.encode("utf-8", "surrogatepass")
+        )
 
     def _drop_tokens(self) -> None:
         dead = set(self._survey.dead_tokens())

@@ -1,13 +1,8 @@
 """Publishing a commit of an ingestion branch: candidate, gates, compare-and-set.
 
-The commit that publishes a change names it as its second parent. History therefore shows that a
-change is published, and no record is needed. A second publisher finds the change on the target, and
-a tick that dies leaves nothing to clean up.
-
-History does not show that a change is about to be quarantined. That decision is first written to
-the branch's standing. Then the target's record is rewritten. A publisher reads the target's record
-first, then the standing and the branch. A publisher therefore either lands before the decision
-looks for its change on the target, or loses its compare-and-set.
+The commit that publishes a change names it as its second parent, so history shows what is published.
+The decision to quarantine a change is written before the target's record is rewritten, and a publisher
+reads that record first. It therefore lands before the decision looks for it, or loses its compare-and-set.
 """
 
 from collections.abc import Callable, Sequence

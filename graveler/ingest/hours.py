@@ -106,12 +106,7 @@ class Status:
 
 
 def tick_hour(given: datetime | str | None, now: datetime) -> str:
-    """Return an hour in its stored form: ``2013-01-01T05:00Z``.
-
-    Args:
-        given: A time or its ISO 8601 text, in UTC if it has no zone; seconds are cut off.
-            None is the last full hour.
-    """
+    """Return an hour in its stored form: ``2013-01-01T05:00Z``."""
     if given is None:
         given = now.replace(minute=0) - timedelta(hours=1)
     try:

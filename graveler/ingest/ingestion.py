@@ -11,7 +11,6 @@ from graveler.errors import InvalidInputError
 from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
 from graveler.ingest.hours import Hour, Release, Status, Tick, commit_hour, tick_hour
-from graveler.ingest.quarantine import Quarantines
 from graveler.ingest.records import HourRecord, HourState, IngestRecords, Quarantine
 from graveler.ingest.release import Releases
 from graveler.ingest.shelves import Shelves
@@ -79,18 +78,7 @@ class Ingestion:
         self._gates = as_gates(gates)
         self._records = IngestRecords(stores, branch)
         self._branch = IngestBranch(stores, self._records, branch, into, policy)
-        quarantines = Quarantines(self._branch)
-        self._shelves = Shelves(self._branch, quarantines)
-        self._taking = taking = Taking(self._branch, self._shelves)
-        self._releases = Releases(self._branch, quarantines, taking)
-        self._ticker = Ticker(
-            self._branch,
-            quarantines,
-            self._releases,
-            taking,
-            self._gates,
-            hold=on_refusal == "hold",
-        )
+        self._ticker = Ticker(self._branch, self._gates, hold=on_refusal == "hold")
 
     def __repr__(self) -> str:
         return f"<Ingestion {self.name} into {self.into} of {self._stores.name}>"
@@ -131,7 +119,9 @@ class Ingestion:
 
         def attempt(_number: int) -> Hour | None:
             self._ticker.tick(name, pairs)
-            return self._settled(name)
+            state = self._hour(self._records.hour(name) or HourRecord(name))
+            # a concurrent tick may have committed a repair while this one ended the hold
+            return None if state.state is HourState.COMMITTED else state
 
         stores = self._stores
         state = retry(stores.clock, stores.ids, f"branch {self.name!r}", attempt)
@@ -181,7 +171,6 @@ class Ingestion:
         Writes staged on the branch are committed first. Idempotent.
 
         Args:
-            name: Name of the quarantine.
             gates: The gates that judge it; by default those of the ingestion.
             strategy: What to do if a later hour has written the same paths: ``dest-wins`` keeps
                 that hour's files, ``source-wins`` uses those of the quarantine.
@@ -198,7 +187,9 @@ class Ingestion:
         check_strategy(strategy)
         chosen = self._gates if gates is None else as_gates(gates)
         pairs = None if metadata is None else check_caller_pairs(f"release {name}", metadata)
-        commit, already = self._releases.release(name, chosen, strategy=strategy, metadata=pairs)
+        commit, already = Releases(self._branch).release(
+            name, chosen, strategy=strategy, metadata=pairs
+        )
         return Release(name, commit, already)
 
     def status(self) -> Status:
@@ -216,15 +207,7 @@ class Ingestion:
 
     def _ensure(self) -> None:
         if self._stores.refs.branches.find(self.name) is None:
-            self._taking.begin()
-
-    def _settled(self, name: str) -> Hour | None:
-        """Return the state of an hour after a tick; None if a concurrent tick left work to do.
-
-        The concurrent tick may have committed a repair of the hour while this one ended the hold.
-        """
-        state = self._hour(self._records.hour(name) or HourRecord(name))
-        return None if state.state is HourState.COMMITTED else state
+            Taking(self._branch).begin()
 
     def _hour(self, record: HourRecord) -> Hour:
         """Compute the state of an hour; its record only says where to look."""
@@ -242,7 +225,7 @@ class Ingestion:
         ]
         if not inside:
             record = self._closed(record, quarantines)
-        aside = {} if inside else self._shelves.waiting(record)
+        aside = {} if inside else Shelves(self._branch).waiting(record)
         commits = self._stores.refs.commits
         published = commits.get(record.published) if record.published and not inside else None
         last = record.commits[-1] if record.commits else record.behind
@@ -272,12 +255,7 @@ class Ingestion:
         )
 
     def _closed(self, record: HourRecord, quarantines: list[Quarantine]) -> HourRecord:
-        """Record the commit that published the hour's last commit, if there is one.
-
-        From then on the hour accepts no more commits. Until then a concurrent tick may add a
-        commit to the hour, and the returned record has it. A commit that the target has no more, or
-        never had, is forgotten.
-        """
+        """Record the commit that published the hour's last commit, if there is one."""
         refs = self._stores.refs
         now = refs.branches.get(self.into)
         target = refs.commits.get(now.commit_id)
@@ -300,7 +278,6 @@ class Ingestion:
     def _published(
         self, identifier: str, quarantines: list[Quarantine], target: Commit
     ) -> str | None:
-        """Return the id of the target's commit that contains a commit of the branch, or None."""
         commits = self._stores.refs.commits
         for quarantine in quarantines[::-1]:
             if quarantine.released and identifier in quarantine.commits:

@@ -318,7 +318,6 @@ def _text(unit: bytes) -> str:
 
 
 def _logs(stores: Stores, change: Commit) -> set[bytes]:
-    """Return the logs of the tables that a commit changes."""
     changes = diff(stores.ranges, before(stores, change).metarange, change.metarange)
     return {log for key, _, _ in changes if (log := log_of(key)) is not None}
 

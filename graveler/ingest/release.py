@@ -51,15 +51,9 @@ _CLOSED = "released:"
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """The releases of the quarantines of one ingestion branch.
-
-    Attributes:
-        taking: Brings the branch up to its target.
-    """
+    """The releases of the quarantines of one ingestion branch."""
 
     branch: IngestBranch
-    quarantines: Quarantines
-    taking: Taking
 
     def release(
         self,
@@ -81,7 +75,7 @@ class Releases:
             )
         already = bool(quarantine.released)
         for _ in range(_ROUNDS):
-            self.quarantines.settle()
+            Quarantines(self.branch).settle()
             quarantine = self._marked(quarantine, releasing=True)
             if quarantine.released:
                 self._drop(quarantine)
@@ -115,7 +109,8 @@ class Releases:
         if not all(stores.staging.is_empty(token) for token in tokens):
             self._reopen(closed)
             return
-        self.taking.take()  # the quarantine is closed, so what this sets aside is not released
+        # the quarantine is closed, so what this sets aside is not released
+        Taking(self.branch).take()
         quarantine = self.branch.records.change_quarantine(
             quarantine,
             lambda now: now if now.released else replace(now, released=landed.id),
@@ -261,7 +256,6 @@ class Releases:
         return made, equal
 
     def _close(self, name: str, head: str) -> BranchRecord | None:
-        """Refuse further writes if the branch is still at `head`."""
         refs = self.branch.stores.refs
         closed = _CLOSED + self.branch.stores.ids.unique()
 

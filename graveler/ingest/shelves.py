@@ -1,12 +1,8 @@
 """Shelves: quarantine branches to which writes that must not be published are set aside.
 
-The writes that conflict with changes of others on the target share one shelf. Its first commit has
-the target's tree with these writes, and is made again on the present target when more of them come.
-A path that is set aside again replaces its earlier version. So the shelf stays one commit, however
-often a writer repeats itself.
-
-A quarantined change of a table is a shelf, too: later writes to the table join it, because a table
-without its latest version cannot be appended to.
+The writes that conflict with changes of others on the target share one shelf of one commit, which is made
+again on the present target when more of them come. A quarantined change of a table is a shelf, too: later
+writes to the table join it, because a table without its latest version cannot be appended to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +50,6 @@ class Shelves:
     """The shelves of one ingestion branch."""
 
     branch: IngestBranch
-    quarantines: Quarantines
 
     def open(self) -> tuple[Shelf, ...]:
         """Return the shelves that are neither released nor deleted, and have a write."""
@@ -90,7 +85,7 @@ class Shelves:
             lost = quarantine.released
             if lost and not is_ancestor(commits, lost, target.id):
                 source = commits.get(lost).parents[1]
-                self.quarantines.make_branch(replace(quarantine, released="", head=source))
+                Quarantines(self.branch).make_branch(replace(quarantine, released="", head=source))
                 records.change_quarantine(
                     quarantine,
                     lambda now: replace(now, released="") if now.released == lost else now,  # noqa: B023
@@ -182,7 +177,7 @@ class Shelves:
     def _common(self, hour: str, without: str = "") -> str:
         """Return the name of the common shelf, which is made if it does not exist."""
         stores, target = self.branch.stores, self.branch.target()
-        free = self.quarantines.free_name(hour)
+        free = Quarantines(self.branch).free_name(hour)
 
         def common(standing: Standing) -> Iterator[str]:
             return (one for one in standing.shelves if one != without and self._is_common(one))
@@ -210,7 +205,7 @@ class Shelves:
                 created=now,
                 policy=self.branch.policy,
             )
-            self.quarantines.make_branch(self.branch.records.change_quarantine(quarantine))
+            Quarantines(self.branch).make_branch(self.branch.records.change_quarantine(quarantine))
         return name
 
     def _note(self, hour: str, name: str, keys: Sequence[bytes]) -> None:
@@ -226,7 +221,6 @@ class Shelves:
         self.branch.records.change_hour(hour, change)
 
     def _tell(self, name: str, hour: str, paths: list[str]) -> None:
-        """Record the latest hour of a shelf and the reason for it."""
         reason = (
             f"{self.branch.name} {hour}: {_shown(paths)} also changed by others on "
             f"{self.branch.into}; release {name} with a strategy, or delete it"

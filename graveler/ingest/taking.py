@@ -1,8 +1,6 @@
 """An ingestion branch takes what others changed on its target, before it commits.
 
-Staged writes that conflict with such changes are set aside, too.
-
-Paths that the branch changed, too, are set aside, or win, by the policy of the ingestion. Nothing
+Paths that the branch changed or staged, too, are set aside, or win, by the policy of the ingestion. Nothing
 here fails because of a conflict, so no other file waits.
 """
 
@@ -41,14 +39,10 @@ from graveler.repository.strategies import Settlement
 
 
 class Theirs:
-    """What others changed on the target, since a commit of the branch had everything on it.
-
-    Attributes:
-        exist: Whether the target has a commit of others.
-    """
+    """What others changed on the target, since a commit of the branch had everything on it."""
 
     def __init__(self, branch: IngestBranch, since: Commit, target: Commit) -> None:
-        self._stores, self._name = branch.stores, branch.name
+        self._branch, self._stores = branch, branch.stores
         self._since, self._target = since, target
         commits = self._stores.refs.commits
         seen = last_seen(commits, since)
@@ -75,13 +69,12 @@ class Theirs:
             return False
         return last is None or self._is_mine(last)
 
-    def sift(
-        self, shelves: Shelves, hour: str, changes: Iterator[StagedChange]
-    ) -> Iterator[StagedChange]:
+    def sift(self, hour: str, changes: Iterator[StagedChange]) -> Iterator[StagedChange]:
         """Yield the staged changes that may be committed, and set aside those that conflict.
 
         A path that equals the branch is a write if others changed it on the target.
         """
+        shelves = Shelves(self._branch)
         shelved = shelves.open()
         ranges, left, right = self._stores.ranges, self._since.metarange, self._target.metarange
         if not (shelved or self.exist):
@@ -134,7 +127,7 @@ class Theirs:
     def _is_mine(self, commit: Commit) -> bool:
         reverted = commit.metadata.get(REVERT)
         made = self._stores.refs.commits.find(reverted) if reverted else None
-        return self._name in (one.metadata.get(INGEST) for one in (commit, made) if one)
+        return self._branch.name in (one.metadata.get(INGEST) for one in (commit, made) if one)
 
     def _changes(self, commit: Commit, key: bytes) -> bool:
         refs, ranges = self._stores.refs, self._stores.ranges
@@ -156,7 +149,6 @@ class Taking:
     """Brings an ingestion branch up to its target."""
 
     branch: IngestBranch
-    shelves: Shelves
 
     def begin(self) -> None:
         """Make the branch on the target, unless it exists."""
@@ -215,7 +207,7 @@ class Taking:
         """
         branch, stores = self.branch, self.branch.stores
         made: list[Commit] = []
-        self.shelves.return_lost(branch.target())
+        Shelves(self.branch).return_lost(branch.target())
 
         def build(tip: Tip) -> BranchRecord | None:
             made.clear()
@@ -240,7 +232,6 @@ class Taking:
     def _mark(
         self, tree: str, parents: tuple[Commit, ...], target: Commit, equal: Sequence[bytes] = ()
     ) -> Commit:
-        """Return a commit that has everything of the target, and claims what is equal there."""
         name, stores = self.branch.name, self.branch.stores
         spec = CommitSpec(
             f"{name}: merge of {self.branch.into}", {INGEST: name, CAUGHT_UP: target.id}
@@ -276,7 +267,6 @@ class Taking:
         return sorted(one.path for one in changes if one.writer == self.branch.name and one.right)
 
     def _written(self, change: Commit) -> set[bytes]:
-        """Return the paths that a commit of the branch changed or asserted."""
         stores = self.branch.stores
         changes = diff(stores.ranges, before(stores, change).metarange, change.metarange)
         return {one.key for one in changes}.union(self._asserted(change))
@@ -339,12 +329,13 @@ class Taking:
             whole = diff(self.branch.stores.ranges, source.metarange, tree, prefix=unit)
             lost.update({key: ours for key, ours, _ in whole})
         writes = [staged(RawChange(key, None, value)) for key, value in sorted(lost.items())]
-        self.shelves.put(writes, self._hours(changes, lost), whole=(source.metarange, units))
+        Shelves(self.branch).put(
+            writes, self._hours(changes, lost), whole=(source.metarange, units)
+        )
 
     def _hours(
         self, changes: Sequence[Commit], lost: Collection[bytes]
     ) -> Mapping[str, Sequence[bytes]]:
-        """Return the paths by the hours that wrote them."""
         ranges, hours = self.branch.stores.ranges, dict[str, list[bytes]]()
         for change in changes:
             parent = before(self.branch.stores, change)

@@ -7,7 +7,6 @@ from functools import partial
 from graveler.committed.apply import StagedChange
 from graveler.errors import (
     GateFailedError,
-    GravelerError,
     MergeConflictError,
     NoChangesError,
     RefNotFoundError,
@@ -16,7 +15,6 @@ from graveler.errors import (
 from graveler.gates import Gate
 from graveler.ingest.delivery import IngestCandidacy
 from graveler.ingest.hours import (
-    HourKind,
     commit_hour,
     hour_kinds,
     hour_pairs,
@@ -44,7 +42,7 @@ from graveler.reads.changes import diff_commits
 from graveler.repository.commits import sealing
 from graveler.repository.merges import find_bases
 from graveler.repository.origins import in_quarantine, refuse_unpublished
-from graveler.runs.record import Refusal
+from graveler.runs.record import Refusal, refusal_of
 
 _ROUNDS = 1000
 _REASON_CHARACTERS = 4000
@@ -52,35 +50,22 @@ _REASON_CHARACTERS = 4000
 
 @dataclass(frozen=True, slots=True)
 class Ticker:
-    """The ticks of one ingestion branch.
-
-    Attributes:
-        taking: Brings the branch up to its target.
-        gates: The gates that judge it, in addition to those that the target requires.
-        hold: Whether a refusal holds publishing; otherwise the change is quarantined.
-    """
+    """The ticks of one ingestion branch."""
 
     branch: IngestBranch
-    quarantines: Quarantines
-    releases: Releases
-    taking: Taking
     gates: tuple[Gate, ...]
     hold: bool
 
     def tick(self, hour: str, metadata: Mapping[str, str]) -> None:
         """Commit staged writes once as `hour`, and publish everything that can be published."""
-        self._settle()
+        into = self.branch.into
+        if Quarantines(self.branch).settle().into != into:  # collection keeps what waits for it
+            self.branch.records.change_standing(lambda now: replace(now, into=into))
+        Releases(self.branch).settle()
         head, target = self.branch.tips()
-        self.taking.bring_up(head, target)
+        Taking(self.branch).bring_up(head, target)
         self._commit(hour, {**metadata, TARGET: target.id})
         self._publish()
-
-    def _settle(self) -> None:
-        """Finish what was interrupted, and record the target: collection keeps what waits for it."""
-        into = self.branch.into
-        if self.quarantines.settle().into != into:
-            self.branch.records.change_standing(lambda now: replace(now, into=into))
-        self.releases.settle()
 
     def waits(self, change: str) -> bool:
         """Return whether a commit of the branch is neither published nor quarantined."""
@@ -91,10 +76,7 @@ class Ticker:
         return any(change == commit.id for point in points for commit in point.changes)
 
     def _commit(self, hour: str, metadata: Mapping[str, str]) -> None:
-        """Commit for an hour that has no commit yet; concurrent ticks take turns.
-
-        While publishing is held, repairs are added to the waiting hour as another commit.
-        """
+        """Commit for an hour that has no commit yet; concurrent ticks take turns."""
         with self.branch.stores.refs.turn(f"{self.branch.name}/tick"):
             record = self.branch.records.hour(hour)
             if record is None or not record.ticked:
@@ -132,7 +114,7 @@ class Ticker:
             if self.branch.policy == "ingest":
                 return changes
             theirs = Theirs(self.branch, since, self.branch.target())
-            return theirs.sift(self.taking.shelves, hour, changes)
+            return theirs.sift(hour, changes)
 
         try:
             return sealing.commit(stores, name, spec, sift=sift)
@@ -141,17 +123,15 @@ class Ticker:
                 records.change_standing(lambda now: replace(now, sealed=head.id))
             return None
 
-    def _kinds(self, change: Commit, hour: str) -> Mapping[str, HourKind]:
-        stores = self.branch.stores
-        return hour_kinds(diff_commits(stores, before(stores, change), change), hour)
-
     def _keep(self, hour: str, commit: Commit) -> HourRecord:
         """Record a commit of an hour, unless the hour is published.
 
         A later commit is published like a commit of a user. Every tick of the hour has returned,
         or will return, the commits that the record names.
         """
-        late = late_hours(self._kinds(commit, hour))
+        stores = self.branch.stores
+        changes = diff_commits(stores, before(stores, commit), commit)
+        late = late_hours(hour_kinds(changes, hour))
 
         def change(record: HourRecord) -> HourRecord:
             if record.published or commit.id in record.commits:
@@ -174,7 +154,7 @@ class Ticker:
 
     def _publish(self) -> None:
         for _ in range(_ROUNDS):
-            standing = self.quarantines.settle()
+            standing = Quarantines(self.branch).settle()
             points = self.branch.unpublished()
             if not points:
                 self._hold(standing, None)
@@ -189,21 +169,24 @@ class Ticker:
             try:
                 self._check_quarantines(point)
                 work = IngestCandidacy(self.branch, point.commit, spec, self.gates, wanted)
-                if not work.publish() and self.taking.is_lost(*self.branch.tips()):
-                    self.taking.bring_up(*self.branch.tips())  # an undo came between
+                if not work.publish() and Taking(self.branch).is_lost(*self.branch.tips()):
+                    Taking(self.branch).bring_up(*self.branch.tips())  # an undo came between
             except (GateFailedError, MergeConflictError) as error:
                 if isinstance(error, MergeConflictError) and (
-                    self.taking.take() or self.branch.unpublished() != points
+                    Taking(self.branch).take() or self.branch.unpublished() != points
                 ):
                     continue  # the branch, or another tick of it, has taken the target meanwhile
-                refusal = self._refusal(error)
+                now = self.branch.stores.clock.now()
+                refusal = refusal_of(error, now, most=_REASON_CHARACTERS)
                 if self.hold:
                     self._hold(standing, refusal)
                     if held or len(points) == 1:
                         return  # otherwise all points together may pass: a later one may repair it
                 else:
                     changes = refused_changes(self.branch, self.gates, point, spec)
-                    self.quarantines.decide(changes, hours_of(changes), point.commit, refusal)
+                    Quarantines(self.branch).decide(
+                        changes, hours_of(changes), point.commit, refusal
+                    )
         raise ThrottledError(
             f"branch {self.branch.name!r}: other processes keep publishing it; try again"
         )
@@ -215,14 +198,13 @@ class Ticker:
             raise GateFailedError(f"gates have refused it before: release quarantine {shelf!r}")
 
     def _is_ours(self, change: Commit) -> bool:
-        """Return whether a tick of this branch made a commit."""
         return change.metadata.get(INGEST) == self.branch.name and TARGET in change.metadata
 
     def _is_present(self, point: Point, target: Commit) -> bool:
         """Return whether every change of the point is on the branch, and the target has its base."""
         names, head = tuple(change.id for change in point.changes), self.branch.head()
         removed = find_removal(self.branch.stores.refs.commits, head, names)
-        return removed == "" and not self.taking.is_lost(head, target)
+        return removed == "" and not Taking(self.branch).is_lost(head, target)
 
     def _remember(self, point: Point) -> None:
         """Record the hours of these changes, which are slow to find once they are published."""
@@ -234,7 +216,6 @@ class Ticker:
                     self._keep(hour, change)
 
     def _hold(self, seen: Standing, refusal: Refusal | None) -> None:
-        """Hold publishing for this reason; None ends the hold."""
 
         def change(standing: Standing) -> Standing:
             if standing.held is refusal or standing.nonce != seen.nonce:
@@ -243,14 +224,7 @@ class Ticker:
 
         self.branch.records.change_standing(change)
 
-    def _refusal(self, error: GravelerError) -> Refusal:
-        gates: tuple[str, ...] = ()
-        if isinstance(error, GateFailedError):
-            gates = tuple(verdict.gate for verdict in error.verdicts if verdict.refuses)
-        return Refusal(self.branch.stores.clock.now(), str(error)[:_REASON_CHARACTERS], gates)
-
     def _spec(self, point: Point) -> CommitSpec:
-        """Return message and metadata of the commit that publishes a point, by its newest change."""
         stores, name = self.branch.stores, self.branch.name
         hours = hours_of(point.changes)
         bases = find_bases(stores, point.commit, self.branch.target())

@@ -60,12 +60,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class IngestBranch:
-    """An ingestion branch.
-
-    Attributes:
-        policy: What becomes of a path that others changed on the target: ``hold``, ``quarantine``,
-            ``target`` or ``ingest``.
-    """
+    """An ingestion branch."""
 
     stores: Stores
     records: IngestRecords

@@ -2,9 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import lru_cache, partial
 from itertools import chain
+from os import stat, stat_result
+from os.path import samestat
 from pathlib import Path
 from typing import Protocol
 
@@ -43,28 +45,22 @@ class FileIdentity:
 
     def __init__(self, store: Path, *files: Path) -> None:
         self._store = store
-        self._opened = [(file, was) for file in files if (was := _inode(file))]
-
-    def is_same(self) -> bool:
-        """Return whether the opened files are still in their places, if there were any."""
-        return all(_inode(file) == was for file, was in self._opened)
+        self._opened: dict[Path, stat_result] = {}
+        for file in files:
+            with suppress(OSError):
+                self._opened[file] = file.stat()
 
     def check(self) -> None:
-        """Raise KVOutdatedError if the file is no longer in its place."""
-        if not self.is_same():
+        """Raise KVOutdatedError if a file is no longer in its place."""
+        same = False
+        with suppress(OSError):
+            same = all(map(samestat, map(stat, self._opened), self._opened.values()))
+        if not same:
             raise KVOutdatedError(
                 f"{self._store} was replaced or removed while this process had it open: this call is "
                 "not acknowledged. End this process, check what is there now, and start it again; then "
                 "repeat what was not acknowledged"
             )
-
-
-def _inode(file: Path) -> tuple[int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 class Driver(KVStore):
@@ -81,7 +77,10 @@ class Driver(KVStore):
         return _stored(self._get(partition, key))
 
     def get_many(self, keys: Sequence[tuple[str, bytes]]) -> list[Stored | None]:
-        check_keys(keys)
+        if len(keys) > MAX_KEYS:
+            raise InvalidInputError(f"get_many of {len(keys)} keys: give up to {MAX_KEYS}")
+        for partition, key in keys:
+            check_key(partition, key)
         different = list(dict.fromkeys(keys))
         if len(different) == 1:  # a single key needs no transaction
             partition, key = different[0]
@@ -90,7 +89,8 @@ class Driver(KVStore):
             self._check_open()
             return []
         values = self._get_many(different)
-        return [_stored(values.get(key)) for key in keys]
+        found = map(values.get, keys)
+        return [None if value is None else Stored(value, value) for value in found]
 
     def turn(self, name: str, patience: float) -> AbstractContextManager[bool]:
         self._check_open()
@@ -112,7 +112,8 @@ class Driver(KVStore):
     def set_if(self, partition: str, key: bytes, value: bytes, predicate: Predicate) -> Predicate:
         check_key(partition, key)
         check_value(key, value)
-        check_predicate(predicate)
+        if predicate is not ABSENT and predicate is not PRESENT:
+            check_predicate(predicate)
         try:
             held = self._set_if(partition, key, value, predicate)
         finally:  # an unknown outcome is read back
@@ -137,7 +138,7 @@ class Driver(KVStore):
 
     def delete_if(self, partition: str, key: bytes, predicate: Predicate) -> None:
         check_key(partition, key)
-        check_read_predicate(predicate)
+        check_predicate(predicate)
         try:
             held = self._delete_if(partition, key, predicate)
         finally:  # an unknown outcome is read back
@@ -248,15 +249,6 @@ def check_value(key: bytes, value: bytes) -> None:
 
 
 def check_predicate(predicate: Predicate) -> None:
-    """Refuse a predicate that can never hold."""
-    if predicate is not ABSENT and predicate is not PRESENT and not isinstance(predicate, bytes):
-        raise InvalidInputError(
-            f"predicate of type {type(predicate).__name__}: give ABSENT, PRESENT or the "
-            "predicate that get() returned"
-        )
-
-
-def check_read_predicate(predicate: Predicate) -> None:
     """Refuse a predicate that no read returned."""
     if not isinstance(predicate, bytes):
         raise InvalidInputError(
@@ -316,10 +308,7 @@ def _pages(
 
 
 def partition_names(prefix: str, first: Callable[[str], str | None]) -> Iterator[str]:
-    """Yield the names that begin with `prefix`. `first` returns the first one from a name on.
-
-    The index leads from name to name, independent of the number of keys.
-    """
+    """Yield the names that begin with `prefix`. `first` returns the first one from a name on."""
     name = first(prefix)
     while name is not None and name.startswith(prefix):
         yield name
@@ -341,11 +330,3 @@ def chunks(
             if type(value) is not bytes or len(value) > MAX_VALUE_BYTES:
                 check_value(key, value)
         yield chunk
-
-
-def check_keys(keys: Sequence[tuple[str, bytes]]) -> None:
-    """Refuse keys that not every driver can read at once."""
-    if len(keys) > MAX_KEYS:
-        raise InvalidInputError(f"get_many of {len(keys)} keys: give up to {MAX_KEYS}")
-    for partition, key in keys:
-        check_key(partition, key)

@@ -1,13 +1,12 @@
 """Records of one kind in a partition, changed by compare-and-set, and shared reads.
 
-Threads that read the same key at the same time can share one read of the store. A read is shared
-only by threads that called before it began. So each thread gets a result that its own read could
-have returned. The first thread never waits. Threads that call during its read wait for its end, and
-the first of them then reads for all of them.
+Threads that read the same key at the same time share one read, which began after all of them
+called.
 """
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
+from operator import attrgetter
 from threading import Event, RLock, get_ident
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -41,6 +40,9 @@ class Place(NamedTuple):
     decode: Callable[[bytes], Any]
 
 
+_where = attrgetter("partition", "key")
+
+
 class Version(NamedTuple, Generic[R]):
     """A record, and the predicate for replacing exactly this version."""
 
@@ -60,7 +62,6 @@ def changed(
     Args:
         known: A version that may be outdated, or None. It is used if `change` returns another
             record for it.
-        present: Reads the current version, which is used otherwise.
         change: Returns the new record, or its argument for no change.
     """
     if known is not None:
@@ -82,7 +83,7 @@ class SnapshotReader:
 
     def read(self, *places: Place) -> list[Version[Any] | None]:
         """Return the version at each place, all at one moment, in one round trip."""
-        found = self._reads.get(tuple((place.partition, place.key) for place in places))
+        found = self._reads.get(tuple(map(_where, places)))
         return [
             None if stored is None else Version(place.decode(stored.value), stored.predicate)
             for place, stored in zip(places, found, strict=True)
@@ -95,11 +96,6 @@ class RecordStore(Generic[R]):
     The encoding of a record with several writers contains a nonce, which differs with every write.
     A writer that lost the reply to a write reads the record back. The nonce shows whether the write
     landed.
-
-    Args:
-        prefix: The start of the keys. The name of a record follows it.
-        encode: Returns the bytes of a record.
-        decode: Returns the record for its bytes, or raises CorruptionError.
     """
 
     def __init__(
@@ -214,12 +210,8 @@ class RecordStore(Generic[R]):
             change: Returns the new record for the stored one, which is None if there is none. It
                 runs again after a lost race, so it must be safe to repeat. An error that it raises
                 ends the update. If it returns its argument, nothing is written.
-            what: The name of the record in errors: ``run 'hourly'``.
             known: A version of the record, which may be outdated. The first attempt uses it and
                 does not read the record, unless `change` raises for it or returns it unchanged.
-
-        Returns:
-            The record as written, and its predicate.
         """
 
         def present() -> Version[Any]:

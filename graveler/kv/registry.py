@@ -81,7 +81,6 @@ def open_kv(uri: str, *, no_progress_s: float = NO_PROGRESS_S) -> KVStore:
             ``rocksdb:///folder``, ``postgresql://user@host/database``,
             ``mysql://user@host/database`` or ``dynamodb://table?region=name``. Paths are
             absolute and may be percent-encoded, as by ``Path.as_uri``.
-        no_progress_s: Seconds without an answer after which a call on a server ends.
     """
     scheme = check_driver(uri)
     store = _opened(uri, scheme, no_progress_s)

@@ -1,13 +1,9 @@
 """Turns: callers get a turn in the order of their requests.
 
 There are three kinds: of the threads of a process, of the processes of a host by locks of a file,
-and of all processes that use a store by queues in the store itself. The last kind needs no session,
-no clock of others, and no lock. A queue is one record: the tickets of those who wait, in the order
-of their requests. The first ticket has the turn. The others look at the record from time to time,
-and hold nothing meanwhile. A ticket that stays first for five seconds counts as that of a process
-that is gone or stopped, and is removed by one that waits. One that waits in vain also removes all
-tickets before its own: their time was over before. Everyone measures these seconds with their own
-clock.
+and of all processes that use a store by queues in it. A queue is one record with the tickets of
+those who wait. A ticket that stays first for five seconds by the clock of one that waits is
+removed, and one that waits in vain removes all before its own.
 """
 
 import errno
@@ -60,10 +56,6 @@ class _Lines:
                 ticket.acquire()
         return ticket
 
-    def called_up(self, name: str, ticket: Lock) -> bool:
-        with self.lock:
-            return self.by_name[name][0] is ticket
-
     def leave(self, name: str, ticket: Lock) -> None:
         with self.lock:
             line = self.by_name.get(name, deque())
@@ -94,7 +86,8 @@ class Turns:
         ticket = lines.join(name)
         try:
             ticket.acquire(timeout=min(max(patience, 0), TIMEOUT_MAX))
-            had = lines.called_up(name, ticket)
+            with lines.lock:
+                had = lines.by_name[name][0] is ticket
             if not had:
                 lines.leave(name, ticket)
             yield had
@@ -168,9 +161,6 @@ class FileTurns:
     In each process, one thread at a time draws a number and checks how many tickets are ahead. It
     checks seldom while there are many, and often when it is next. So the next ticket gets the turn
     at once, and a long queue costs little. The numbers of a dead process are skipped.
-
-    Args:
-        path: The file whose bytes are locked. It is created on first use and never removed.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:

@@ -106,11 +106,7 @@ class Catalogue:
         return self._kv.get(_PARTITION, key) is not None
 
     def find(self, name: str) -> RepositoryRecord | None:
-        """Return the record of a repository, or None.
-
-        Raises:
-            InvalidInputError: The name is not valid.
-        """
+        """Return the record of a repository, or None."""
         return self._records(check_repository(name)).get(name)
 
     def list(self) -> Iterator[tuple[str, RepositoryRecord]]:
@@ -185,11 +181,7 @@ class Catalogue:
     def change_splitting(
         self, name: str, uid: str, change: Callable[[Splitting], Splitting]
     ) -> Splitting:
-        """Replace the policy of a repository with ``change(policy)``, and return it.
-
-        Raises:
-            RepositoryNotFoundError: The repository no longer exists.
-        """
+        """Replace the policy of a repository with ``change(policy)``, and return it."""
 
         def changed(record: RepositoryRecord | None) -> RepositoryRecord:
             if record is None or record.uid != uid:
@@ -247,12 +239,6 @@ class KeptSplitting:
     The record is read when the repository is opened, and then at most every ten minutes, so that a
     commit needs no statement for it. A process that still uses the former policy does no harm,
     because a policy decides only where ranges end.
-
-    Args:
-        catalogue: The catalogue that has the record.
-        name: Name of the repository.
-        record: The record as it was just read.
-        clock: Measures the ten minutes.
     """
 
     def __init__(

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from typing import Self
 
-from graveler.base.arguments import (
-    text,
-)
+from graveler.base.arguments import text
 from graveler.base.background import Background
 from graveler.base.clock import Clock, IdSource, StoreClock
 from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.committed.ranges.range_store import RangeStore, Rescue
+from graveler.committed.ranges.range_store import RangeStore
 from graveler.config import LakeConfig
 from graveler.kv.store import KVStore
 from graveler.lake.catalogue import Catalogue, KeptSplitting, RepositoryRecord
@@ -26,12 +24,7 @@ from graveler.staging.area import StagingArea
 
 
 class Drivers:
-    """The stores that the repositories of a lake share.
-
-    Args:
-        background: Runs the clean-up.
-        witnessed: Whether a `kv` that is older than the object store is detected.
-    """
+    """The stores that the repositories of a lake share."""
 
     def __init__(
         self,
@@ -92,11 +85,13 @@ class Drivers:
         witness = self._witness(owner, objects, clock, check=check)
         moving = witness.moving if witness is not None else lambda **_: None
         watched = WitnessedKVStore(self._kv, moving)
-        ranges = RangeStore(
-            objects,
-            self._cache,
-            rescue=self._rescue(uid),
-        )
+
+        def rescue(identifier: bytes, put: Callable[[], bool]) -> bool:
+            from graveler.gc.files import Rescuer
+
+            return Rescuer(self._kv, uid, clock=self._clock)(identifier, put)
+
+        ranges = RangeStore(objects, self._cache, rescue=rescue)
 
         def has_tree(tree: str) -> bool:
             return tree == EMPTY_METARANGE or ranges.is_stored(bytes.fromhex(tree))
@@ -124,16 +119,6 @@ class Drivers:
         own = stores.storage == self.default_storage(name)
         return Repository(stores, witness, default_storage=own)
 
-    def _rescue(self, uid: str) -> Rescue:
-        """Return the function that keeps an existing table from garbage collection."""
-
-        def rescue(identifier: bytes, put: Callable[[], bool]) -> bool:
-            from graveler.gc.files import Rescuer
-
-            return Rescuer(self._kv, uid, clock=self._clock)(identifier, put)
-
-        return rescue
-
     def _witness(
         self, owner: Owner, objects: ObjectStore, clock: StoreClock, *, check: bool
     ) -> Witness | None:
@@ -142,12 +127,7 @@ class Drivers:
         witness = self._witnesses.get(owner.uid)
         if witness is None:
             made = Witness(
-                owner,
-                self._kv,
-                objects,
-                clock=clock,
-                ids=self._ids,
-                background=self._background,
+                owner, self._kv, objects, clock=clock, ids=self._ids, background=self._background
             )
             if check:
                 made.check_place()

@@ -150,11 +150,8 @@ class Lake(Drivers):
         """
         name, default_branch = args.text(name, "name"), args.text(default_branch, "default_branch")
         storage = None if storage is None else args.storage_text(storage)
-        (
-            args.flag(exist_ok, "exist_ok"),
-            args.flag(take_over, "take_over"),
-            args.flag(adopt, "adopt"),
-        )
+        args.flag(exist_ok, "exist_ok"), args.flag(take_over, "take_over")
+        args.flag(adopt, "adopt")
         args.optional(args.instance, splitting, "splitting", kind=Splitting, expected="a Splitting")
         check_repository(name), check_branch(default_branch)
         if self._catalogue.has(name):
@@ -401,10 +398,8 @@ class Lake(Drivers):
         from graveler.lake.from_lakefs import LakefsSource
         from graveler.lakefs import Terms, import_lakefs
 
-        name, places = (
-            check_repository(args.text(repository, "repository")),
-            args.texts(allow, "allow"),
-        )
+        name = check_repository(args.text(repository, "repository"))
+        places = args.texts(allow, "allow")
         terms = Terms(
             args.flag(etags, "etags"),
             args.flag(skip_odd_paths, "skip_odd_paths"),

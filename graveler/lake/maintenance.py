@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graveler.base.arguments import count, optional, texts
 from graveler.errors import GravelerError, InvalidInputError, RefNotFoundError
 from graveler.reads.stores import Stores
-from graveler.refs.pack_rule import PackRule, PackRules
+from graveler.refs.pack_rule import PACKING, PackRule
 from graveler.repository.commits.packing import PackResult, pack, waiting
 from graveler.runs.reaper import Reaped
 
@@ -23,7 +23,6 @@ class Packing:
     """The rule of packing; a publish packs a branch if that is cheap, else `Repository.maintain`."""
 
     def __init__(self, stores: Stores) -> None:
-        self._rules = PackRules(stores.refs.settings)
         self._stores = stores
 
     def __repr__(self) -> str:
@@ -31,7 +30,7 @@ class Packing:
 
     def show(self) -> PackRule:
         """Return the rule."""
-        return self._rules.get()
+        return self._stores.refs.settings.get(PACKING)
 
     def set(self, *, after: int | None = None, branches: Iterable[str] | None = None) -> PackRule:
         """Change the rule, and return it.
@@ -50,8 +49,16 @@ class Packing:
         """
         if after is None and branches is None:
             raise InvalidInputError("nothing to set: give after, branches or both")
-        patterns = None if branches is None else texts(branches, "branches")
-        return self._rules.set(after=optional(count, after, "after"), branches=patterns)
+        patterns = None if branches is None else tuple(sorted(set(texts(branches, "branches"))))
+        optional(count, after, "after")
+
+        def change(rule: PackRule) -> PackRule:
+            return PackRule(
+                rule.after if after is None else after,
+                rule.branches if patterns is None else patterns,
+            )
+
+        return self._stores.refs.settings.change(PACKING, change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ class Maintenance:
 
 def pack_due(stores: Stores, done: Maintenance) -> None:
     """Pack the branches that the rule of packing covers, if they are due."""
-    rule = PackRules(stores.refs.settings).get()
+    rule = stores.refs.settings.get(PACKING)
     for record in list(stores.refs.branches.list(runs=False)):
         if not rule.covers(record.name, stores.default_branch):
             continue

@@ -34,11 +34,7 @@ _VARIABLE = "GRAVELER_LAKE"
 
 
 def location_of(named: object) -> str:
-    """Return the absolute path of the named lake, or of the lake that GRAVELER_LAKE names.
-
-    Raises:
-        InvalidInputError: Neither names a lake.
-    """
+    """Return the absolute path of the named lake, or of the lake that GRAVELER_LAKE names."""
     text = os.fspath(named) if isinstance(named, (str, os.PathLike)) else ""
     location = text or environment(_VARIABLE)
     if not location:

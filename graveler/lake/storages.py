@@ -30,15 +30,7 @@ def absolute(storage: str) -> str:
 
 
 class Storages:
-    """The storages of one lake.
-
-    Args:
-        location: The lake's location, for errors.
-        root: Root URI of the lake's own storage.
-        catalogue: Its repositories.
-        open_store: Opens the object store of a root URI.
-        marked: Whether storages have a marker that names their repository.
-    """
+    """The storages of one lake."""
 
     def __init__(
         self,
@@ -72,20 +64,7 @@ class Storages:
     def check_free(
         self, storage: str, name: str, *, uid: str = "", take_over: bool = False, adopt: bool = True
     ) -> Marker | None:
-        """Refuse the storage of another repository for a new one; return its marker, if it has one.
-
-        Args:
-            storage: Root URI of the storage.
-            name: Name of the new repository.
-            uid: Its id.
-            take_over: Accept the storage of a repository that the lake does not have.
-            adopt: Accept a storage without a marker that holds something.
-
-        Raises:
-            InvalidInputError: The storage belongs to another repository of the lake, or holds
-                something and has no owner.
-            KVOutdatedError: The storage belongs to a repository that the lake does not have.
-        """
+        """Refuse the storage of another repository for a new one; return its marker, if it has one."""
         # listed before the marker is read, which another maker of the repository may put
         first = None if adopt else next(self._open_store(storage).list(), None)
         marker = self._marker(storage)
@@ -123,11 +102,7 @@ class Storages:
         return marker
 
     def check_no_tables(self, storage: str) -> None:
-        """Refuse a storage without a marker for a new repository, which would collect its tables.
-
-        Raises:
-            InvalidInputError: It holds tables.
-        """
+        """Refuse a storage without a marker for a new repository, which would collect its tables."""
         for info in self._open_store(storage).list("_graveler/") if self._marked else ():
             if is_table(info.key):
                 raise InvalidInputError(
@@ -136,11 +111,7 @@ class Storages:
                 )
 
     def check_unowned(self, storage: str) -> None:
-        """Refuse to restore refs over a storage that may be in use.
-
-        Raises:
-            StorageMismatchError: A lake owns it.
-        """
+        """Refuse to restore refs over a storage that may be in use."""
         marker = self._marker(storage)
         if marker is not None:
             raise StorageMismatchError(
@@ -156,14 +127,7 @@ class Storages:
         check: Callable[[], object],
         outlast: Callable[[], object],
     ) -> None:
-        """Delete what graveler put into a storage, unless another repository has it; the marker last.
-
-        Args:
-            storage: Root URI of the storage.
-            record: The repository.
-            check: Refuses a key-value store that did not assign the marker's count.
-            outlast: Waits until requests to delete whose replies were lost cannot take effect.
-        """
+        """Delete what graveler put into a storage, unless another repository has it; the marker last."""
         objects, marker = self._open_store(storage), self._marker(storage)
         if marker is None or marker.owner.uid != record.uid:
             return
@@ -180,22 +144,13 @@ class Storages:
             outlast()
 
     def check_known(self) -> None:
-        """Refuse a lake whose own storage has the marker of a repository that it does not have.
-
-        Raises:
-            InvalidInputError: The repository is being made, or was deleted.
-            KVOutdatedError: The lake is in this state.
-        """
+        """Refuse a lake whose own storage has the marker of a repository that it does not have."""
         for folder in self._open_store(self._root).level() if self._marked else ():
             if isinstance(folder, str):
                 self.check_free(f"{self._root}/{folder[:-1]}", "")
 
     def check_empty(self) -> None:
-        """Refuse a lake that has no repository but files in its own storage.
-
-        Raises:
-            KVOutdatedError: The lake is in this state.
-        """
+        """Refuse a lake that has no repository but files in its own storage."""
         storage = self._open_store(self._root)
         for info in storage.list():
             raise KVOutdatedError(

@@ -126,7 +126,6 @@ class Upkeep(History):
         return done
 
     def _collected(self, progress: "Progress | None", *, dry_run: bool) -> "Sequence[Mark]":
-        """Collect garbage if a retention rule exists; return the marks."""
         garbage = self.gc
         if garbage.rules.keeps_everything:
             return ()

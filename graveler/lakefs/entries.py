@@ -28,12 +28,7 @@ _FIRST_US, _LAST_US = map(unix_us, TIMES)
 
 
 class EntryMaker:
-    """Makes the entries of one import.
-
-    Args:
-        places: Normalized places to which entries may link.
-        etags: Whether the ETags describe the current objects.
-    """
+    """Makes the entries of one import."""
 
     def __init__(self, stores: Stores, root: str, places: tuple[str, ...], *, etags: bool) -> None:
         self._root = root
@@ -77,7 +72,6 @@ class EntryMaker:
         return entry
 
     def _etag(self, found: LakefsEntry, address: str) -> tuple[str, str]:
-        """Return checksum and version."""
         etag = found.etag.strip('"')
         if found.relative and _MD5.fullmatch(etag):
             return f"md5:{etag}", ""

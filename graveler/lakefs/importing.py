@@ -5,7 +5,7 @@ can be repeated: converted trees are not read again. A branch of an earlier impo
 with the branch of lakeFS, unless it has commits of its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,6 +24,7 @@ from graveler.lakefs.refs import LakefsRefs
 from graveler.lakefs.state import NOTHING, ImportState
 from graveler.lakefs.trees import Terms, Trees, tree_of
 from graveler.model import TIMES, Commit
+from graveler.reads.changes import reached
 from graveler.reads.stores import Stores
 from graveler.refs.commits import Expired, id_of
 from graveler.refs.dump import RefSet
@@ -65,11 +66,7 @@ class Imported:
 
 
 def check_names(refs: LakefsRefs) -> None:
-    """Refuse names of branches and tags that graveler does not allow.
-
-    Raises:
-        InvalidInputError: The message has the name, and how to rename it.
-    """
+    """Refuse names of branches and tags that graveler does not allow."""
     for names, check in ((refs.branches, check_users_branch), (refs.tags, check_tag)):
         for name in names:
             try:
@@ -90,24 +87,7 @@ def import_lakefs(
     terms: Terms,
     progress: Progress = no_progress,
 ) -> Imported:
-    """Import commits, branches, tags and trees into a repository.
-
-    Args:
-        stores: The repository.
-        namespace: The files of lakeFS.
-        root: Normalized URI of the namespace, the root of relative addresses.
-        refs: The refs, with names that `check_names` accepts.
-        terms: The options of the import.
-        progress: Called with the progress.
-
-    Raises:
-        ObjectNotFoundError: The namespace lacks a file.
-        CorruptionError: A file is damaged, or does not match its id.
-        InvalidInputError: An entry or a commit exceeds the limits of graveler.
-        PermissionDeniedError: A file is in no declared place.
-        AlreadyExistsError: Branches or tags with the same names have other commits.
-        ProtectedBranchError: A rule of the repository matches a branch.
-    """
+    """Import commits, branches, tags and trees into a repository."""
     refuse_writes("an import from lakeFS")
     maker = EntryMaker(stores, root, tuple(stores.refs.links.list()), etags=terms.etags)
     maker.check_root()
@@ -207,7 +187,6 @@ def _commit(theirs: LakefsCommit, parents: list[Commit], tree: str) -> Commit:
 
 
 def _moment(microseconds: int) -> datetime:
-    """Return the time, or the nearest time that a record can hold."""
     first, last = TIMES
     return from_unix_us(min(max(microseconds, unix_us(first)), unix_us(last)))
 
@@ -225,7 +204,7 @@ def _land(
     )
 
     def follows(head: str, new: str) -> bool:
-        return head in _ancestors(ours, new)
+        return head in reached([new], lambda name: ours[name].parents)
 
     check_room(stores.refs, contents, follows)
     for name, _ in list(stores.refs.expired.list()):
@@ -235,14 +214,3 @@ def _land(
     new = [commit for name, commit in ours.items() if stores.refs.commits.find(name) is None]
     restore_refs(stores.refs, contents, new, action=_IMPORT, follows=follows)
     return len(new)
-
-
-def _ancestors(commits: Mapping[str, Commit], head: str) -> Iterator[str]:
-    """Yield a commit and its ancestors, each once."""
-    todo, seen = [head], {head}
-    while todo:
-        identifier = todo.pop()
-        yield identifier
-        fresh = [parent for parent in commits[identifier].parents if parent not in seen]
-        seen.update(fresh)
-        todo += fresh

@@ -3,7 +3,7 @@
 An id is the SHA-256 of typed items: a type byte, then the item. All functions raise `WireError`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -33,16 +33,7 @@ def decode_value(raw: bytes) -> tuple[bytes, bytes]:
 
 
 class LakefsEntry(NamedTuple):
-    """The entry of an object.
-
-    Attributes:
-        address: The address of the object, relative to the namespace or a full URI.
-        relative: Whether the address is relative.
-        mtime_us: Time of the last change, microseconds since 1970, or None if unknown.
-        size: Size in bytes.
-        etag: A checksum of its content, or the version of the object in its store.
-        content_type: Media type, or "".
-    """
+    """The entry of an object."""
 
     address: str
     relative: bool
@@ -75,11 +66,7 @@ def decode_entry(data: bytes) -> LakefsEntry:
 
 
 class LakefsRange(NamedTuple):
-    """A range, from the record of its metarange.
-
-    Attributes:
-        id: 64 hex digits.
-    """
+    """A range, from the record of its metarange."""
 
     id: str
     min_key: bytes
@@ -94,13 +81,7 @@ def decode_range(key: bytes, value: bytes) -> LakefsRange:
 
 
 class LakefsCommit(NamedTuple):
-    """A commit.
-
-    Attributes:
-        id: 64 hex digits.
-        created_us: Its date, microseconds since 1970.
-        metarange: Id of its tree, or "" for an empty tree.
-    """
+    """A commit."""
 
     id: str
     committer: str
@@ -161,10 +142,6 @@ def _text(value: str) -> bytes:
     return _TEXT + _number(len(raw)) + raw
 
 
-def _texts(values: Sequence[str]) -> bytes:
-    return _TEXTS + _number(len(values)) + b"".join(map(_text, values))
-
-
 def framed_pairs(pairs: Mapping[str, str]) -> bytes:
     """Return a map of texts as an item of an id, sorted by the bytes of its keys."""
     items = sorted(pairs.items(), key=lambda pair: pair[0].encode())
@@ -177,13 +154,9 @@ def framed_record(key: bytes, value: bytes) -> bytes:
 
 
 def commit_id(commit: LakefsCommit, seconds: int) -> str:
-    """Return the id of a commit whose parents are in the stored order.
-
-    Args:
-        commit: The commit. Its id is not read.
-        seconds: Its date in whole seconds since 1970.
-    """
-    parents = sha256(_texts(commit.parents)).digest()
+    """Return the id of a commit whose parents are in the stored order."""
+    listed = _TEXTS + _number(len(commit.parents)) + b"".join(map(_text, commit.parents))
+    parents = sha256(listed).digest()
     return sha256(
         _text("commit:v1")
         + _text(commit.committer)

@@ -26,15 +26,7 @@ _T = TypeVar("_T")
 
 
 class Namespace:
-    """The storage namespace of a lakeFS repository.
-
-    Attributes:
-        store: The object store of the namespace.
-
-    Args:
-        store: The object store, opened at the root of the namespace.
-        prefix: The folder of ranges and metaranges: ``committed.block_storage_prefix`` of lakeFS.
-    """
+    """The storage namespace of a lakeFS repository."""
 
     def __init__(self, store: ObjectStore, *, prefix: str = "_lakefs") -> None:
         self.store = store
@@ -45,16 +37,7 @@ class Namespace:
         return self.store.uri(f"{self._prefix}/{name}")
 
     def read(self, name: str, *, needed_by: str) -> bytes:
-        """Return a file of the folder.
-
-        Args:
-            name: The name of the file.
-            needed_by: The object that refers to the file, for errors.
-
-        Raises:
-            ObjectNotFoundError: The file does not exist.
-            CorruptionError: The file is too large.
-        """
+        """Return a file of the folder."""
         try:
             data = self.store.get_range(f"{self._prefix}/{name}", 0, FILE_BYTES + 1)
         except ObjectNotFoundError:
@@ -67,12 +50,7 @@ class Namespace:
         return data
 
     def ranges(self, metarange: str, *, needed_by: str) -> tuple[LakefsRange, ...]:
-        """Return the ranges of a metarange in key order, none for "".
-
-        Raises:
-            ObjectNotFoundError: The metarange is missing.
-            CorruptionError: The metarange is damaged, or does not match its id.
-        """
+        """Return the ranges of a metarange in key order, none for ""."""
         if not metarange:
             return ()
         data = self.read(metarange, needed_by=needed_by)
@@ -89,16 +67,7 @@ class Namespace:
         return found
 
     def records(self, data: bytes, identifier: str, kind: str) -> list[tuple[bytes, bytes]]:
-        """Return the records of a file that matches its id.
-
-        Args:
-            data: The content of the file.
-            identifier: The id of the file.
-            kind: ``ranges`` or ``metaranges``.
-
-        Raises:
-            CorruptionError: The file is damaged, of another kind, or does not match its id.
-        """
+        """Return the records of a file that matches its id."""
         uri = self.uri(identifier)
         with self._damage(identifier):
             table = TableReader(data, name=uri)
@@ -134,11 +103,7 @@ class Namespace:
     def decoded(
         self, identifier: str, decode: Callable[[bytes, bytes], _T], key: bytes, value: bytes
     ) -> _T:
-        """Return the decoded record of a file.
-
-        Raises:
-            CorruptionError: The record cannot be decoded.
-        """
+        """Return the decoded record of a file."""
         with self._damage(identifier, key):
             return decode(key, value)
 

@@ -16,24 +16,14 @@ _MADE_BY = "`lakectl refs-dump lakefs://REPOSITORY` makes it"
 
 @dataclass(frozen=True, slots=True)
 class LakefsRefs:
-    """The refs of a lakeFS repository.
-
-    Attributes:
-        commits: All commits that branches and tags reach, by id, parents before children.
-        branches: Branch name to commit id.
-        tags: Tag name to commit id.
-    """
+    """The refs of a lakeFS repository."""
 
     commits: Mapping[str, LakefsCommit]
     branches: Mapping[str, str]
     tags: Mapping[str, str]
 
     def default_branch(self) -> str:
-        """Return the default branch: main, master or the only branch.
-
-        Raises:
-            InvalidInputError: No branch qualifies.
-        """
+        """Return the default branch: main, master or the only branch."""
         only = list(self.branches) if len(self.branches) == 1 else []
         for name in ["main", "master", *only]:
             if name in self.branches:
@@ -44,11 +34,7 @@ class LakefsRefs:
         )
 
     def renamed(self, names: Mapping[str, str]) -> "LakefsRefs":
-        """Return the refs under other names. A ref that is renamed to "" is omitted.
-
-        Raises:
-            InvalidInputError: A ref does not exist, or two refs would have the same name.
-        """
+        """Return the refs under other names. A ref that is renamed to "" is omitted."""
         unknown = names.keys() - self.branches.keys() - self.tags.keys()
         if unknown:
             raise InvalidInputError(f"rename of {min(unknown)!r}: no branch or tag has that name")
@@ -69,17 +55,7 @@ def _renamed(refs: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str
 
 
 def read_refs(namespace: Namespace, manifest: bytes | None = None) -> LakefsRefs:
-    """Check a whole dump and return its refs.
-
-    Args:
-        namespace: The storage namespace.
-        manifest: The JSON of the dump, or None for the one that lakeFS left in the namespace.
-
-    Raises:
-        ObjectNotFoundError: The dump or a file of it is missing.
-        CorruptionError: A file is damaged, or a commit does not match its id.
-        InvalidInputError: The manifest is invalid.
-    """
+    """Check a whole dump and return its refs."""
     if manifest is None:
         try:
             manifest = namespace.read(MANIFEST, needed_by="the import")
@@ -108,7 +84,6 @@ def read_refs(namespace: Namespace, manifest: bytes | None = None) -> LakefsRefs
 
 
 def _metaranges(manifest: bytes, what: str) -> dict[str, str]:
-    """Return the ids of the three metaranges."""
     try:
         names = {f"{part}_meta_range_id": TEXT for part in _PARTS}
         found = read_fields(decode_json(manifest, what), what, **names)

@@ -32,12 +32,7 @@ NOTHING = RangeInfo(b"", b"", b"", 0, 0)
 
 
 class ImportState:
-    """The converted ranges and metaranges of one source.
-
-    Attributes:
-        ranges: lakeFS id to the range of graveler.
-        metaranges: lakeFS id to the hex id of graveler's metarange.
-    """
+    """The converted ranges and metaranges of one source."""
 
     def __init__(self, kv: KVStore, uid: str, source: Iterable[str]) -> None:
         self._kv = kv
@@ -77,7 +72,6 @@ class ImportState:
         return f"{kind}/{self._source}/".encode()
 
     def _scan(self, kind: str, **types: FieldType[Any]) -> Iterator[list[Any]]:
-        """Yield the name and the fields of each record."""
         prefix = self._key(kind)
         for key, value in self._kv.scan_below(self._partition, prefix):
             name = read_key(key[len(prefix) :], f"{kind} of an import")

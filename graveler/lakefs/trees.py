@@ -39,13 +39,7 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The options of an import.
-
-    Attributes:
-        etags: Whether the ETags describe the current objects.
-        skip_odd_paths: Whether entries with paths that graveler does not allow are omitted.
-        expire_missing: Whether commits whose trees lack files become expired commits.
-    """
+    """The options of an import."""
 
     etags: bool = True
     skip_odd_paths: bool = False
@@ -53,11 +47,7 @@ class Terms:
 
 
 class Trees:
-    """Converts the trees of one import.
-
-    Attributes:
-        missing: Metarange to the error of its missing file.
-    """
+    """Converts the trees of one import."""
 
     def __init__(
         self,
@@ -78,12 +68,7 @@ class Trees:
         self.missing: dict[str, ObjectNotFoundError] = {}
 
     def convert(self, wanted: Mapping[str, str], progress: Progress) -> None:
-        """Convert metaranges that were not converted before.
-
-        Args:
-            wanted: Metarange id to the object that refers to it, for errors.
-            progress: Called after each metarange.
-        """
+        """Convert metaranges that were not converted before."""
         known = self._state.metaranges
         fresh = {name: by for name, by in wanted.items() if name not in known}
         with closing(self._ahead(self._listed, fresh.items())) as listed:

@@ -1,14 +1,11 @@
 """The wire format of Protocol Buffers, as far as lakeFS's messages use it.
 
-The messages have a few plain fields, so this module decodes them itself. A library would need
-generated code, and a version that is compatible with all installed packages.
-
-A field is a varint ``number << 3 | type``, followed by its value. By type, the value is: 0 a
-varint, 1 eight bytes, 2 a varint length and that many bytes, 5 four bytes. Unknown fields are
-skipped. A repeated scalar has its last value. A missing scalar is 0 or empty.
+The messages have a few plain fields, and a library would need generated code, and a version that is
+compatible with all installed packages. Unknown fields are skipped. A repeated scalar has its last value.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 _LIMIT = 1 << 64
 _SIGN = 1 << 63
@@ -17,6 +14,7 @@ _MORE = 0x80
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _FIXED = {_EIGHT: 8, _FOUR: 4}
 _NANOS = 1_000_000_000
+_T = TypeVar("_T", int, bytes)
 
 
 class WireError(Exception):
@@ -46,7 +44,6 @@ def read_signed(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field."""
     at, end = 0, len(raw)
     while at < end:
         tag, at = read_varint(raw, at)
@@ -70,11 +67,7 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 class Message:
-    """A message: its fields by number. Each field is read as its required type.
-
-    Args:
-        raw: The bytes of the message.
-    """
+    """A message: its fields by number. Each field is read as its required type."""
 
     __slots__ = ("_fields", "what")
 
@@ -87,25 +80,23 @@ class Message:
         except WireError as error:
             raise WireError(f"{what}: {error}") from None
 
-    def _last(self, number: int, kind: type[int] | type[bytes]) -> int | bytes | None:
+    def _last(self, number: int, default: _T) -> _T:
+        """Return the last value of a field, of the type of the default."""
         values = self._fields.get(number)
-        if values is None:
-            return None
-        if type(values[-1]) is not kind:
-            raise WireError(f"{self.what}: field {number} is not of the type {kind.__name__}")
-        return values[-1]
+        value = default if values is None else values[-1]
+        if not isinstance(value, type(default)):
+            kind = type(default).__name__
+            raise WireError(f"{self.what}: field {number} is not of the type {kind}")
+        return value
 
     def number(self, number: int) -> int:
         """Return a signed number of 64 bits, or 0 if the field is missing."""
-        value = self._last(number, int) or 0
-        assert isinstance(value, int)  # noqa: S101 - for the type checker
+        value = self._last(number, 0)
         return value - _LIMIT if value >= _SIGN else value
 
     def binary(self, number: int) -> bytes:
         """Return bytes, or b"" if the field is missing."""
-        value = self._last(number, bytes) or b""
-        assert isinstance(value, bytes)  # noqa: S101 - for the type checker
-        return value
+        return self._last(number, b"")
 
     def text(self, number: int) -> str:
         """Return text, or "" if the field is missing."""

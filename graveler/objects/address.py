@@ -1,9 +1,7 @@
 """Addresses and keys. Each input is normalized, so that equal text means the same file.
 
-The address of a file in the repository's own storage is its key, ``data/…``. The address of any
-other file is a URI. Local paths are resolved: symbolic links, ``..``, ``.``, ``//``,
-``file:/path``. An S3 key stays unchanged, because two spellings name two objects. Only the scheme
-has aliases.
+The address of a file in the repository's own storage is its key, ``data/…``, that of any other file
+a URI. Local paths are resolved; an S3 key stays unchanged, because two spellings name two objects.
 """
 
 import os

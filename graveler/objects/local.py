@@ -118,17 +118,15 @@ class LocalStore(ObjectStore):
     def put(self, key: str, body: Body) -> ObjectInfo:
         path = self._path(key)
         with self._staged(key, body) as staged:
-            self._publish(path, lambda: self._replace(staged.path, path))
+            self._move(path, lambda: self._replace(staged.path, path))
+            self._sync(path)
             return staged.info
 
     def put_if_absent(self, key: str, body: Body) -> bool:
-        return self._put_absent(((key, body),))[0]
+        return self.put_all_if_absent(((key, body),))[0]
 
-    def put_all_if_absent(self, objects: Sequence[tuple[str, bytes]]) -> Sequence[bool]:
-        return self._put_absent(objects)
-
-    def _put_absent(self, objects: Sequence[tuple[str, Body]]) -> list[bool]:
-        """Write all files before any is made durable: a disk flushes many together faster."""
+    def put_all_if_absent(self, objects: Sequence[tuple[str, Body]]) -> list[bool]:
+        # all files are written before any is made durable: a disk flushes many together faster
         paths = [self._path(key) for key, _ in objects]
         put = [False] * len(paths)
         with ExitStack() as stack:
@@ -149,7 +147,8 @@ class LocalStore(ObjectStore):
     def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
         path = self._path(key)
         with self._staged(key, body) as staged:
-            self._publish(path, lambda: self._replace(staged.path, path, etag))
+            self._move(path, lambda: self._replace(staged.path, path, etag))
+            self._sync(path)
             return staged.info
 
     def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
@@ -345,12 +344,6 @@ class LocalStore(ObjectStore):
             for path in self._temporary.iterdir():
                 if path != self._lock and _written(path.stat()) < deadline and not claimed(path):
                     path.unlink()
-
-    def _publish(self, path: Path, move: Callable[[], bool]) -> bool:
-        """Give the staged file its name by `move`, durably. Return the result of `move`."""
-        moved = self._move(path, move)
-        self._sync(path)
-        return moved
 
     def _move(self, path: Path, move: Callable[[], bool]) -> bool:
         """Give the staged file its name by `move`. Return the result of `move`."""

@@ -30,9 +30,6 @@ class MeteredObjects(ObjectsWrapper):
     """A store that reports the seconds, bytes and errors of its calls.
 
     The bytes of an open object are counted when its stream is closed.
-
-    Args:
-        driver: The name of the driver: ``s3``, ``file`` or ``memory``.
     """
 
     def __init__(self, store: ObjectStore, driver: str) -> None:

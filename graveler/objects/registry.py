@@ -40,8 +40,6 @@ def open_store(
         options: Only for S3, instead of the usual AWS settings: ``endpoint_url``, ``region``,
             ``access_key``, ``secret_key``, ``session_token``, ``role_arn``, ``external_id``,
             ``path_style`` ("true" or "false", by default "true" with an endpoint_url).
-        ids: Gives unique names and the jitter of retries.
-        no_progress_s: Seconds without progress after which a call on a remote store ends.
     """
     scheme, store = _opened(uri, options, clock, ids, no_progress_s)
     return MeteredObjects(store, _DRIVERS.get(scheme, scheme)) if is_metered() else store

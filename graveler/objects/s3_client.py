@@ -132,9 +132,6 @@ def _assume(settings: S3Settings) -> Any:
 class S3Client:
     """Calls for one bucket. Threads share the client. A forked child gets its own connections.
 
-    Args:
-        silence_s: Maximum seconds of silence on a connection.
-
     Attributes:
         date: The time of the store's last reply, as HTTP writes it; "" if it gave none.
     """

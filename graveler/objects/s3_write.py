@@ -54,9 +54,6 @@ class Writer:
 
     The object has `write_id` as metadata. If a reply is lost and the repeated request finds an
     object at the key, the metadata shows whether this write stored it.
-
-    Attributes:
-        condition: ``IfNoneMatch`` or ``IfMatch``, or nothing.
     """
 
     client: S3Client

@@ -54,11 +54,7 @@ def new_hash(algorithm: str) -> Hash | None:
 
 
 def check_declared(checksum: str) -> None:
-    """Refuse a checksum that no reader can verify.
-
-    Args:
-        checksum: ``algorithm:hex``, or "" for none.
-    """
+    """Refuse a checksum that no reader can verify."""
     if not checksum:
         return
     algorithm, _, digits = checksum.partition(":")

@@ -17,23 +17,15 @@ from graveler.publishing.landing import Landed, Tip, announce, tip_of
 from graveler.publishing.panel import Judged, Panel, refuse
 from graveler.reads.stores import Stores
 from graveler.refs.mover import advance
-from graveler.refs.pack_rule import PackRule, PackRules
-from graveler.refs.settings import GateRules
+from graveler.refs.pack_rule import PACKING, PackRule
+from graveler.refs.settings import REQUIRED_GATES, GateRules
 
 _OVERTAKEN = 3
 R = TypeVar("R")
 
 
 class Candidacy(ABC, Generic[R]):
-    """A commit that is to land on a branch.
-
-    Args:
-        what: Its name in errors: ``run 'hour 05'``.
-
-    Attributes:
-        panel: The gates, with those that the branch required when its record was last read.
-        pack_rule: The rule of packing when the record of the branch was last read.
-    """
+    """A commit that is to land on a branch."""
 
     def __init__(
         self,
@@ -54,10 +46,11 @@ class Candidacy(ABC, Generic[R]):
 
     def look(self) -> Tip:
         """Return the branch, and read its rules and gates at the same moment."""
-        requirements, packing = self.stores.refs.requirements, PackRules(self.stores.refs.settings)
-        seen = self.stores.refs.look(self.into, requirements.place, packing.place)
-        self.load_required_gates(requirements.read(seen.also[0]))
-        self.pack_rule = packing.read(seen.also[1])
+        refs = self.stores.refs
+        place = refs.settings.place
+        seen = refs.look(self.into, place(REQUIRED_GATES), place(PACKING))
+        self.load_required_gates(REQUIRED_GATES.of(seen.also[0]))
+        self.pack_rule = PACKING.of(seen.also[1])
         return tip_of(self.stores, seen)
 
     def load_required_gates(self, required: GateRules | None = None) -> None:
@@ -72,11 +65,7 @@ class Candidacy(ABC, Generic[R]):
 
     @abstractmethod
     def build(self, tip: Tip, earlier: Commit | None) -> Commit | None:
-        """Return the candidate on the branch's head; None if there is nothing to land.
-
-        Args:
-            earlier: A candidate for an earlier head; unchanged parts of it are reused.
-        """
+        """Return the candidate on the branch's head; None if there is nothing to land."""
 
     def unchanged(self, head: Commit) -> Commit | None:
         """Return the commit to judge if there is nothing to land; None if gates do not judge."""
@@ -122,12 +111,7 @@ class Candidacy(ABC, Generic[R]):
 
 
 def land_candidate(stores: Stores, what: str, begin: Callable[[], Candidacy[R] | R]) -> R:
-    """Land a candidate and return the result, with a new attempt after each lost race.
-
-    Args:
-        what: Name of the candidate in errors: ``run 'hour 05'``.
-        begin: Returns the candidacy of an attempt, or a result if there is nothing to land.
-    """
+    """Land a candidate and return the result, with a new attempt after each lost race."""
     earlier: Commit | None = None
 
     def attempt(number: int) -> R | None:

@@ -36,11 +36,7 @@ from graveler.refs.settings import Rules
 
 @dataclass(frozen=True, slots=True)
 class CommitSpec:
-    """The message, metadata and committer of a commit.
-
-    Attributes:
-        committer: Name; "" stands for the user of the process.
-    """
+    """The message, metadata and committer of a commit."""
 
     message: str
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -49,12 +45,7 @@ class CommitSpec:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """A branch as one try reads it.
-
-    Attributes:
-        predicate: The condition of a write that replaces exactly this version of the record.
-        rules: The protection rules of the same moment; None if they were not read.
-    """
+    """A branch as one try reads it."""
 
     record: BranchRecord
     predicate: Predicate
@@ -68,11 +59,7 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """The result of a landing.
-
-    Attributes:
-        commit: The commit that landed on it; None if there was nothing to land.
-    """
+    """The result of a landing."""
 
     tip: Tip
     commit: Commit | None
@@ -94,11 +81,7 @@ landing, except `RetryLanding`."""
 
 
 def look(stores: Stores, name: str, *, fence: str = "", rules: bool = False) -> Tip:
-    """Return the present state of a branch.
-
-    Args:
-        rules: Read the protection rules of the same moment.
-    """
+    """Return the present state of a branch."""
     return tip_of(stores, stores.refs.look(name, rules=rules), fence=fence)
 
 
@@ -119,12 +102,7 @@ def make_commit(
     same_records: bool = False,
     claims: str | None = None,
 ) -> Commit:
-    """Store a commit record and return the commit; no branch moves.
-
-    Args:
-        same_records: Whether the tree has the records of the first parent in other ranges.
-        claims: Metarange id of its claims. None for those of its parents.
-    """
+    """Store a commit record and return the commit; no branch moves."""
     stores.moving()  # before the commit gets its time
     claims = merged_claims(stores, parents) if claims is None else claims
     metadata = {key: text for key, text in spec.metadata.items() if key != CLAIMS}
@@ -164,11 +142,7 @@ def merged_claims(stores: Stores, parents: Sequence[Commit]) -> str:
 def merge_claims(
     stores: Stores, base: str | Bases, source: str, dest: str, *, returns: bool = False
 ) -> str:
-    """Return the claims `dest` with the changes from `base` to `source`.
-
-    Args:
-        returns: Whether the source's claims are older than those of the destination.
-    """
+    """Return the claims `dest` with the changes from `base` to `source`."""
 
     def settle(key: bytes, _base: object, ours: bytes | None, theirs: bytes | None) -> bytes | None:
         if ours is None or theirs is None:

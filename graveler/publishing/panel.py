@@ -153,11 +153,7 @@ class Panel:
         rules: GateRules | None = None,
         judged: Judged | None = None,
     ) -> Self:
-        """Return the panel for a branch: the given gates and the required ones, each once.
-
-        Args:
-            rules: The required gates that were read with the branch; None for the present ones.
-        """
+        """Return the panel for a branch: the given gates and the required ones, each once."""
         first = list(given)
         required = RequiredGates(stores).of(branch, rules)
         gates = (*first, *_others(required, first, branch))
@@ -205,7 +201,6 @@ class Panel:
         return key, None if rule is None else Verdicts(self.stores).find(key)
 
     def _run(self, candidate: Candidate, gate: Gate) -> Verdict:
-        """Run a gate, and store the statistics that it computed."""
         began = time.perf_counter()
         if gate.has_own_process:
             from graveler.gates.isolation import process
@@ -269,11 +264,7 @@ class Panel:
 
 
 def refuse(what: str, verdicts: tuple[Verdict, ...]) -> None:
-    """Raise GateFailedError if a verdict refuses.
-
-    Args:
-        what: Name of the judged candidate in the message: ``run 'hour 05'``.
-    """
+    """Raise GateFailedError if a verdict refuses."""
     refusals = [verdict for verdict in verdicts if verdict.refuses]
     if refusals:
         reasons = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)

@@ -1,11 +1,8 @@
 """Tables where a branch gets a new head: new files must go together with those that are there.
 
-A table is a folder that Spark's writer has written into; its entries keep their columns. Parquet files of
-other programs count in the folder of such a table only. A commit names its tables in its metadata, each
-with hashes of what the entries keep. So a merge finds the tables that both sides have written by the commits
-alone, and reads the entries of those that have other schemas on each side.
-
-What was mixed before stays as it is: only what a landing makes worse is refused.
+A table is a folder that Spark's writer has written into. A commit names its tables in its metadata, each
+with hashes of what its entries keep, so that a merge reads only the entries of tables with other schemas on
+each side. What was mixed before stays: only what a landing makes worse is refused.
 """
 
 import json
@@ -122,11 +119,7 @@ def tables_outside(stores: Stores, start: Commit, other: Commit) -> Tables:
 def check_merged(
     stores: Stores, base: str, source: Commit, dest: Commit, tree: str, *, settled: bool = False
 ) -> None:
-    """Compare the tables that both sides of a merge have changed.
-
-    Args:
-        settled: Whether a strategy decides about conflicts.
-    """
+    """Compare the tables that both sides of a merge have changed."""
     if tree in (source.metarange, dest.metarange):
         return
     ours, theirs = (tables_outside(stores, *pair) for pair in ((source, dest), (dest, source)))
@@ -148,10 +141,7 @@ def check_merged(
 def _check_overwritten(
     stores: Stores, tables: Tables, source: Commit, dest: Commit, tree: str
 ) -> None:
-    """Refuse a result in which overwritten folders have files that the source does not have.
-
-    Other programs spell the values of partitions otherwise, so a folder stands for its values.
-    """
+    """Refuse a result in which overwritten folders have files that the source does not have."""
     folders = sorted(folder for folder, hashes in tables.items() if _OVERWRITTEN in hashes)
     conflicts = []
     for prefix, kinds, overwritten in _partitions(stores, source.metarange, folders):
@@ -178,7 +168,6 @@ def _check_overwritten(
 def _partitions(
     stores: Stores, tree: str, folders: Iterable[str]
 ) -> Iterator[tuple[bytes, Mapping[str, str], set[_Values]]]:
-    """Yield the tables of overwritten folders, each with its types and the values of the folders."""
     tables: dict[str, list[str]] = {}
     for folder in folders:
         below = "".join(f"{part}/" for part in value_folders(folder))
@@ -211,12 +200,7 @@ def check_picked(
     *,
     settled: bool = False,
 ) -> Tables:
-    """Return the tables that a commit has written, after a comparison with the head it is picked onto.
-
-    Args:
-        base: The parent with which the commit is compared; for a revert, the commit.
-        settled: Whether a strategy decides about conflicts.
-    """
+    """Return the tables that a commit has written, after a comparison with the head it is picked onto."""
     named = tables_outside(stores, source, base)
     if not settled:
         _check_overwritten(stores, named, source, dest, tree)
@@ -300,11 +284,6 @@ def _faults(versions: Collection[_Version]) -> schemas.Faults:
 def _footers(
     stores: Stores, folder: str, entries: list[Entry], types: Mapping[str, Any]
 ) -> dict[str, _Version]:
-    """Return what some of the files of other programs have.
-
-    Args:
-        types: The types of its partition columns; a value in a path that is of no such type is text.
-    """
 
     def last(entry: Entry) -> list[schemas.Field]:
         pairs = folder_values(entry.path.removeprefix(folder))

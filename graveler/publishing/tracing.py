@@ -17,11 +17,7 @@ class Traced:
         self.note = note
 
     def end(self, commit: Commit, *, landed: bool) -> None:
-        """Note the result of the operation.
-
-        Args:
-            landed: Whether the operation made it.
-        """
+        """Note the result of the operation."""
         result = "landed" if landed else "unchanged"
         self.note({"graveler.commit.id": commit.id, "graveler.result": result})
 
@@ -32,9 +28,6 @@ def traced(stores: Stores, name: str, attributes: Attributes) -> Iterator[Traced
 
     The span counts the ranges of the repository's stores during the block. These include ranges of other
     threads that work on the same repository object, but not ranges that gates read.
-
-    Args:
-        attributes: Further attributes: the branch, and the run if there is one.
     """
     stats = stores.ranges.stats
     read, written = stats.ranges_read, stats.ranges_written

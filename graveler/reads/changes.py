@@ -1,17 +1,12 @@
 """Changes of commits: differences of two trees, and the commits that changed a path.
 
-The history of a path is found without opening most trees. A commit records the stretches of keys in
-which it differs from its first parent. If the path is in none of them, the commit did not change
-it, and its tree is not read. Otherwise the trees are compared, first by the ids of ranges, then by
-entries.
-
-History is simplified like in git. If a commit has the same content at the path as one of its
-parents, only that parent is followed. So a side branch is followed only if the merge took content
-from it. A merge is shown if the path differs from every parent.
+A commit records the stretches of keys in which it differs from its first parent: if the path is in none
+of them, its tree is not read. History is simplified like in git: if a commit has the same content at the
+path as one of its parents, only that parent is followed, and a merge is shown if it differs from all.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -63,14 +58,22 @@ def range_reuse(stores: Stores, commit: Commit) -> tuple[int, int]:
     return len(ids) - reused, reused
 
 
+def reached(heads: Iterable[str], parents: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    """Yield the heads and all that is before them, each once."""
+    todo = list(dict.fromkeys(heads))
+    seen = set(todo)
+    while todo:
+        identifier = todo.pop()
+        yield identifier
+        fresh = [parent for parent in parents(identifier) if parent not in seen]
+        seen.update(fresh)
+        todo += fresh
+
+
 def trace(
     stores: Stores, start: Commit, *, path: str = "", prefix: str = "", first_parent: bool = False
 ) -> Iterator[Commit]:
-    """Yield the commits, from `start` back, that changed a path or paths below a prefix.
-
-    Args:
-        first_parent: Follow only first parents. A merge then counts with all its changes.
-    """
+    """Yield the commits, from `start` back, that changed a path or paths below a prefix."""
     key = path_key(path or prefix)
     tracer = _Tracer(stores, key, exact=bool(path), first_parent=first_parent)
     return walk(stores.refs.commits, start.id, tracer.visit)
@@ -81,9 +84,6 @@ def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[b
 
     All keys are found in one walk along first parents. A key is missing if the commit is more than
     2,000 commits away, or garbage collection has removed its tree.
-
-    Args:
-        keys: The keys in ascending order.
     """
     changes: dict[bytes, Commit] = {}
     left = list(keys)
@@ -144,7 +144,6 @@ class _Tracer:
         return True, parents
 
     def _may_touch(self, commit: Commit) -> bool:
-        """Return whether the commit can differ from its first parent at the path."""
         if commit.spans is None:
             return True
         if self.exact:

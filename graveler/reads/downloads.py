@@ -10,7 +10,7 @@ from hmac import compare_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from unicodedata import normalize
 
 from graveler.base.background import Progress
@@ -46,13 +46,7 @@ _BLOCKED = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The tree that is downloaded.
-
-    Attributes:
-        folder: The start of the paths, with a slash at its end, or "" for the whole tree.
-        snapshot: One version of the tree below the folder.
-        get: Returns the bytes of an entry's file.
-    """
+    """The tree that is downloaded."""
 
     name: str
     folder: str
@@ -61,16 +55,10 @@ class Source:
     open: Callable[[Entry], BinaryIO]
 
 
-class _Job(NamedTuple):
-    entry: Entry
-    place: Path | None
-    fault: Exception | None = None
-
-
-class _Done(NamedTuple):
-    entry: Entry
-    written: bool
-    fault: Exception | None = None
+_Job = tuple[Entry, Path | Exception]
+"""A file to write, or why it has no place."""
+_Done = tuple[Entry, bool | Exception]
+"""A file, and whether it was written, or why not."""
 
 
 def download(
@@ -152,17 +140,14 @@ def _written(
 
     faults: list[tuple[str, Exception]] = []
     bounds: Bounds[_Job] = Bounds(
-        threads,
-        _WINDOW,
-        cost=lambda job: min(job.entry.size, PIECE_BYTES),
-        over=files.over,
+        threads, _WINDOW, cost=lambda job: min(job[0].size, PIECE_BYTES), over=files.over
     )
-    for number, done in enumerate(in_order(files.write, jobs(), bounds), 1):
-        if done.fault is not None:
-            faults.append((done.entry.path, done.fault))
-        elif done.written:
+    for number, (entry, done) in enumerate(in_order(files.write, jobs(), bounds), 1):
+        if isinstance(done, Exception):
+            faults.append((entry.path, done))
+        elif done:
             written += 1
-            size += done.entry.size
+            size += entry.size
         else:
             skipped += 1
         progress("download", number, taken)
@@ -197,12 +182,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Mirror:
-    """Deletes local files and folders that block the place of a file and are not in the tree.
-
-    Args:
-        exclude: Names that are not deleted.
-        own: The lake's own files, which are not deleted.
-    """
+    """Deletes local files and folders that block the place of a file and are not in the tree."""
 
     def __init__(
         self, root: Path, scan: Scan, start: bytes, exclude: Pattern, own: OwnFiles
@@ -240,7 +220,6 @@ class _Mirror:
         return found.startswith(key) if name.endswith("/") else found == key
 
     def _remove(self, folder: Path, start: str) -> None:
-        """Remove a folder, except excluded names."""
         for file in walk(folder, Links.LIST, self._exclude, lambda *_: None, start=start):
             self._own.check(file.path)
             file.path.unlink(missing_ok=True)
@@ -251,8 +230,6 @@ class _Mirror:
 
 
 class _Files:
-    """The local files of a download."""
-
     def __init__(self, source: Source, place: Place, mirror: _Mirror | None = None) -> None:
         self.over = Event()
         self._source = source
@@ -264,28 +241,28 @@ class _Files:
         try:
             if self._mirror is not None:
                 self._mirror.make_way(name)
-            return _Job(entry, self._place.of(name))
+            return entry, self._place.of(name)
         except (OSError, InvalidInputError) as error:
-            return _Job(entry, None, _unless_full(error))
+            return entry, _unless_full(error)
 
     def write(self, job: _Job) -> _Done:
         """Write a file unless it exists with the same content, or is the linked file itself."""
-        entry, place, fault = job
-        if place is None:
-            return _Done(entry, written=False, fault=fault)
+        entry, place = job
+        if isinstance(place, Exception):
+            return entry, place
         try:
             if holds(place, entry) or self._is_linked(place, entry):
-                return _Done(entry, written=False)
+                return entry, False
             self._fetch(entry, place)
         except (CorruptionError, ObjectNotFoundError) as error:
-            return _Done(entry, written=False, fault=error)
+            return entry, error
         except GravelerError as error:
             if "://" in entry.address and isinstance(error, PermissionDeniedError):
-                return _Done(entry, written=False, fault=error)
+                return entry, error
             raise error.saying(f"{entry.path!r}: {error}") from error
         except OSError as error:
-            return _Done(entry, written=False, fault=_unless_full(error))
-        return _Done(entry, written=True)
+            return entry, _unless_full(error)
+        return entry, True
 
     def _is_linked(self, place: Path, entry: Entry) -> bool:
         """Return whether a file is the one that the entry links; a copy would end the link."""

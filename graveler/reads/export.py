@@ -114,11 +114,7 @@ def end(target: ObjectStore, export: Export) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Copies and deletes files. It can be sent to another process.
-
-    Attributes:
-        prefix: The start of the paths, which is removed from names at the target.
-    """
+    """Copies and deletes files. It can be sent to another process."""
 
     files: FileStores
     target: ObjectStore

@@ -16,12 +16,7 @@ from graveler.errors import (
 from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import Hash, Verifier, new_hash, verified_stream
-from graveler.reads.folders import (
-    descriptor_of,
-    lake_files,
-    remove_parts,
-    whole_file,
-)
+from graveler.reads.folders import descriptor_of, lake_files, remove_parts, whole_file
 from graveler.reads.stores import FilePlaces, Stores
 
 _T = TypeVar("_T")
@@ -56,12 +51,7 @@ def open_unverified(stores: FilePlaces, entry: Entry) -> BinaryIO:
 def download(
     stores: Stores, entry: Entry, target: Path, progress: Callable[[int], object] = int
 ) -> None:
-    """Write an entry's file to a local file, which is replaced atomically.
-
-    Args:
-        target: The local file. An existing file is replaced. A device or a pipe is written to.
-        progress: Called with the size of each piece.
-    """
+    """Write an entry's file to a local file, which is replaced atomically."""
     place = Path(os.path.realpath(target))  # a link stays, and its target is replaced
     lake_files(stores).check(place)
     with open_entry(stores, entry) as source, _written(place, descriptor_of(target)) as out:
@@ -170,7 +160,6 @@ def _only_inode_differs(entry: Entry, version: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _checksum(store: ObjectStore, key: str, version: str, algorithm: str) -> str:
-    """Return the checksum of one version of a file."""
     fresh = cast("Hash", new_hash(algorithm))
     with store.open(key, Expected(version=version)) as stream:
         while piece := stream.read(PIECE_BYTES):

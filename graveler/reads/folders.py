@@ -52,11 +52,7 @@ class LocalFile(NamedTuple):
 
 
 class Pattern:
-    """A pattern of excluded names: those that match, and all names below a matching folder.
-
-    Args:
-        globs: Names, or shell patterns of whole names. ``*`` also matches slashes.
-    """
+    """A pattern of excluded names: those that match, and all names below a matching folder."""
 
     def __init__(self, globs: Iterable[str] = ()) -> None:
         self._globs = tuple(globs)
@@ -74,8 +70,6 @@ class Pattern:
 
 
 class _Folder(NamedTuple):
-    """A folder on the path of a walk: its inode, and its remaining entries."""
-
     device: int
     inode: int
     rest: Iterator[tuple[str, os.DirEntry[str]]]
@@ -94,11 +88,6 @@ def walk(
 
     Only the entries of the current folders are in memory. A file that appears or vanishes meanwhile
     may be missing or included. Pipes, sockets and devices are omitted, unless links are listed.
-
-    Args:
-        fault: Called with a name and a reason for each link or folder that cannot be walked: a
-            broken link, a link to a folder above it, a link to what is kept, or an unreadable folder.
-        own: The lake's own files. A link to one, into one or above one is not followed.
     """
     follow = links is Links.FOLLOW
     open_folders = [_listed(root, start, fault, follow=follow)]
@@ -183,11 +172,7 @@ class OwnFiles:
         return any(real.is_relative_to(own) or own.is_relative_to(real) for own in self._places)
 
     def check(self, target: Path) -> None:
-        """Refuse to write or delete one of them. Every call that writes a local file asks.
-
-        Args:
-            target: The file. If it is a link, the link itself is meant.
-        """
+        """Refuse to write or delete one of them. Every call that writes a local file asks."""
         if target.parent not in self._near:
             if len(self._near) >= _MOST_KNOWN:
                 self._near.clear()

@@ -20,11 +20,7 @@ _ROWS = 1_024
 
 
 class Scan:
-    """One version of a tree below a prefix. It can be read repeatedly, from any key on.
-
-    Args:
-        runs: Returns the same in batches, if this is faster.
-    """
+    """One version of a tree below a prefix. It can be read repeatedly, from any key on."""
 
     def __init__(
         self,
@@ -95,11 +91,7 @@ def first_key(prefix: str, after: str = "") -> bytes:
 def list_entries(
     scan: Scan, *, prefix: str = "", after: str = "", delimiter: str = ""
 ) -> Iterator[Entry | Prefix]:
-    """Yield entries whose path starts with `prefix`, in byte order.
-
-    Args:
-        delimiter: Fold paths that contain it after `prefix` into one :class:`Prefix` each.
-    """
+    """Yield entries whose path starts with `prefix`, in byte order."""
     if not delimiter:
         yield from scan.entries(first_key(prefix, after))
         return
@@ -130,9 +122,6 @@ class Spool:
 
     Rows are kept in blocks of 64 KiB. The first key of each block stays in memory, so that reading
     can start anywhere. A spool is for one thread.
-
-    Args:
-        in_memory_bytes: The size above which rows are kept in an unnamed temporary file.
     """
 
     def __init__(self, *, in_memory_bytes: int = _IN_MEMORY_BYTES) -> None:

@@ -22,11 +22,7 @@ Find = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 
 
 class FoundEntries(Sequence[Entry | None]):
-    """The entry of each key, or None if there is no entry. Each access decodes it again.
-
-    Args:
-        rows: The joined key and value record of each key, or None if there is no entry.
-    """
+    """The entry of each key, or None if there is no entry. Each access decodes it again."""
 
     __slots__ = ("_keys", "_origin", "_rows")
 

@@ -114,11 +114,7 @@ def date_of(value: str) -> date:
 
 
 def fits(value: str | None, kind: str) -> bool:
-    """Return whether Spark reads a value in a path as one of a type; every value fits text.
-
-    Args:
-        value: The value; None for a partition of nulls.
-    """
+    """Return whether Spark reads a value in a path as one of a type; every value fits text."""
     if value is None or kind in _TEXT:
         return True
     decimal = _DECIMAL.fullmatch(kind)
@@ -137,11 +133,7 @@ def fits(value: str | None, kind: str) -> bool:
 
 
 def value_of(value: str | None, kind: str) -> object:
-    """Return a value in a path by its type, so that all its spellings are equal.
-
-    Args:
-        value: The value; None for a partition of nulls.
-    """
+    """Return a value in a path by its type, so that all its spellings are equal."""
     if value is None or kind in _TEXT or not fits(value, kind):
         return value
     found = _READERS.get(kind, number_of)(value)
@@ -179,9 +171,6 @@ def merge_fields(versions: Iterable[Iterable[Field]], of: str = "") -> tuple[lis
     """Return the columns of all versions of a schema, and those whose types do not go together.
 
     Structs are merged by field, and numbers are widened to a type in which Spark reads both.
-
-    Args:
-        of: The column whose fields these are, with a dot at its end, or "".
     """
     found: dict[str, Field] = {}
     faults: Faults = []

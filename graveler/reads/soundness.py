@@ -1,12 +1,12 @@
 """Checking ranges, and the files of their entries, for ``graveler fsck``."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
 
 from graveler.base.background import batches
 from graveler.committed.ranges.range_store import RangeStore
-from graveler.committed.verify import verify_range
+from graveler.committed.verify import Problem, verify_range
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
@@ -19,7 +19,6 @@ from graveler.objects.store import PIECE_BYTES
 from graveler.objects.verified import new_hash
 from graveler.reads.files import change_of
 from graveler.reads.stores import FilePlaces
-from graveler.sstable.reader import TableReader
 from graveler.values import decode_entry, entry_identity, value_identity
 
 Depth = Literal["none", "exist", "checksum"]
@@ -54,12 +53,7 @@ Staged = tuple[str, Entry]
 
 
 class FileCheck(Protocol):
-    """Checks ranges and objects, each once.
-
-    Attributes:
-        hashed: Number of bytes read to compare checksums.
-        resumed: Number of objects that were not read, because an earlier check found them sound.
-    """
+    """Checks ranges and objects, each once."""
 
     looked_at: int
     hashed: int
@@ -76,13 +70,12 @@ Faults = Callable[[Sequence[Entry]], Iterable[tuple[Entry, str]]]
 def check_range(
     ranges: RangeStore, info: RangeInfo, uri: Callable[[str], str], faults: Faults | None
 ) -> Iterator[Finding]:
-    """Yield the problems of a range and of the objects of its entries.
-
-    Args:
-        faults: Checks the objects. None: objects are not checked.
-    """
+    """Yield the problems of a range and of the objects of its entries."""
     ends = (shown(info.min_key), shown(info.max_key))
-    reader = yield from _read(ranges, info, ends)
+    problems: list[Problem] = []
+    reader = verify_range(ranges, info, problems)
+    for kind, identifier, message in problems:
+        yield Finding(info.id, kind.value, identifier, message, ends)
     if reader is None or faults is None:
         return
     wrong: list[Finding] = []
@@ -96,19 +89,6 @@ def check_range(
 
     yield from bad_objects(info.id, entries(), uri, faults)
     yield from wrong
-
-
-def _read(
-    ranges: RangeStore, info: RangeInfo, ends: tuple[str, ...]
-) -> Generator[Finding, None, TableReader | None]:
-    problems = verify_range(ranges, info.id, info)
-    while True:
-        try:
-            problem = next(problems)
-        except StopIteration as end:
-            reader: TableReader | None = end.value
-            return reader
-        yield Finding(info.id, problem.kind.value, problem.id, problem.message, ends)
 
 
 def bad_objects(
@@ -140,11 +120,7 @@ def mark_of(entry: Entry) -> bytes:
 def fault_of(
     files: FilePlaces, entry: Entry, depth: Depth, take: Callable[[int], object] = int
 ) -> tuple[str, int]:
-    """Return a description of the fault of an entry's object, or "", and the number of bytes read.
-
-    Args:
-        take: Called with the size of each piece that is read.
-    """
+    """Return a description of the fault of an entry's object, or "", and the number of bytes read."""
     try:
         store, key = files.locate(entry.address)
         info = store.head(key)

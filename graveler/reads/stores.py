@@ -125,12 +125,7 @@ class Stores(FilePlaces):
 
 @dataclass(frozen=True, slots=True)
 class FileStores(FilePlaces):
-    """The object stores of a repository's files. They can be sent to another process.
-
-    Attributes:
-        places: The store of each place to which entries may link.
-        changes: The time up to which changes of linked files are accepted, by file or folder.
-    """
+    """The object stores of a repository's files. They can be sent to another process."""
 
     repository: str
     objects: ObjectStore

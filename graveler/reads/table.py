@@ -95,7 +95,6 @@ class _Rows:
             self._refuse(wrong)
 
     def batch(self) -> pa.RecordBatch:
-        """Return the rows as a batch."""
         address, checksum, content_type, version = map(self._texts, self._edges, self._edges[1:5])
         flags, kind = self._header["flags"], SCHEMA.field("mtime").type
         return pa.record_batch(
@@ -140,7 +139,6 @@ class _Rows:
         return pa.Array.from_buffers(kind, len(numbers), [valid, pa.py_buffer(numbers)])
 
     def _texts(self, starts: Any, stops: Any) -> pa.Array:
-        """Return the texts between these positions."""
         count, width = len(starts), int(stops[0] - starts[0])
         if (stops - starts == width).all():
             edges = np.arange(count + 1, dtype=np.int32) * np.int32(width)
@@ -181,7 +179,6 @@ class _Rows:
 
 
 def _pieces(kind: pa.DataType, edges: Any, data: pa.Buffer) -> pa.Array:
-    """Return the pieces of `data` between these positions."""
     return pa.Array.from_buffers(kind, len(edges) - 1, [None, pa.py_buffer(edges), data])
 
 

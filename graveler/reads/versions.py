@@ -1,13 +1,9 @@
 """Versions of a branch, for readers: its head with its staged writes.
 
-A commit moves staged writes into the head
-and then drops their partitions. A reader of the record before the commit and of the partitions
-after it would miss these writes. So a read ends with a second read of the record, and is repeated
-if the record has changed.
-
-A listing first copies the staged writes, and repeats only the copy. The commit of the unchanged
-record is immutable, so the listing then streams its tree without another check. A lookup of many
-paths does the same. So both end even if other writers move the branch all the time.
+A commit moves staged writes into the head and then drops their partitions. A reader of the record before
+the commit and of the partitions after it would miss these writes, so a read ends with a second read of
+the record, and is repeated if the record has changed. A listing and a lookup of many paths repeat only
+the copy of the staged writes, so both end even if other writers move the branch all the time.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

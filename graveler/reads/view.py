@@ -19,18 +19,10 @@ from graveler.committed.metarange import get, prefix_end, read, runs
 from graveler.errors import CorruptionError, ObjectNotFoundError
 from graveler.model import Commit, Entry, Prefix, Transfer
 from graveler.reads.files import open_entry, read_entry
-from graveler.reads.listing import (
-    Row,
-    Scan,
-    first_key,
-    list_entries,
-)
+from graveler.reads.listing import Row, Scan, first_key, list_entries
 from graveler.reads.read_ahead import FoundEntries, Missing, read_many, wanted_entries
 from graveler.reads.stores import Stores
-from graveler.values import (
-    decode_entry,
-    deferred_entry,
-)
+from graveler.values import decode_entry, deferred_entry
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
@@ -86,12 +78,7 @@ class View(RefLike):
         """
 
     def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
-        """Note that files are read, in a view that records its reads.
-
-        Args:
-            files: Whether each place is the path of one file.
-            at: Id of the commit if it is not the view's.
-        """
+        """Note that files are read, in a view that records its reads."""
 
     def list(
         self, prefix: PathText = "", *, after: PathText = "", delimiter: str = ""
@@ -291,7 +278,6 @@ class View(RefLike):
         )
 
     def _threads(self, given: int | None) -> int:
-        """Return the number of threads that read many files."""
         return thread_count(given, self.repository.objects.put_threads)
 
     def _entry(self, path: PathText | Entry) -> Entry:
@@ -331,21 +317,17 @@ class Observed(View):
         """Id of the commit that the view reads."""
 
     def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
-        """Tell the observer."""
         self._observer(self, places, files, at)
 
     def _find_value(self, key: bytes) -> bytes | None:
-        """Return the value record at the key, or None."""
         self._note([key.decode()], files=True)
         return super()._find_value(key)  # type: ignore[safe-super]  # the class of the view has it
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return the joined key and value record of each key in one version of the tree."""
         self._note((key.decode() for key in keys), files=True)
         return super()._find_rows(keys)
 
     def _snapshot(self, start: bytes, prefix: bytes) -> AbstractContextManager[Scan]:
-        """Return one version of the tree below `prefix`."""
         self._note([prefix.decode()])
         return super()._snapshot(start, prefix)  # type: ignore[safe-super]  # as above
 
@@ -441,7 +423,6 @@ class Ref(View):
 
     @property
     def _origin(self) -> str:
-        """The id of the commit."""
         return self.commit.id
 
     @property
@@ -450,7 +431,6 @@ class Ref(View):
         return self.commit.id
 
     def _find_value(self, key: bytes) -> bytes | None:
-        """Return the committed value record at the key, or None."""
         try:  # a context manager would take a fifth of the time
             return get(self.repository.ranges, self.commit.metarange, key)
         except CorruptionError:
@@ -472,7 +452,6 @@ class Ref(View):
         return nullcontext(Scan(rows, runs, self.commit.id))
 
     def _find_rows(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        """Return the joined key and committed value record of each key."""
         with readable(self.repository, self.commit.id):
             return find_many(self.repository.ranges, self.commit.metarange, keys)
 

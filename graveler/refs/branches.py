@@ -18,9 +18,6 @@ from graveler.base.records import (
     NAME,
     Schema,
     array,
-    checked,
-    decode_json,
-    read_fields,
     read_key,
 )
 from graveler.errors import (
@@ -38,15 +35,11 @@ from graveler.refs.moves import MOVES, Moves
 
 _PREFIX = b"branch/"
 _OF_RUNS = b"branch/~"
-_SEALED_ORDER = "oldest-first"
 _TRIES = 3
 _REMEMBERED = 1_000
 _MAKES_A_COMMIT = frozenset({"commit", "merge", "publish", "step", "revert", "cherry-pick", "pack"})
 
 
-_ORDER = checked(
-    f"{_SEALED_ORDER!r}, unless a newer graveler wrote it", str, fits=_SEALED_ORDER.__eq__
-)
 _BRANCH = Schema(
     BranchRecord,
     "branch record",
@@ -60,6 +53,7 @@ _BRANCH = Schema(
         "lost": DIGEST_OR_NONE,
     },
     sparse=("voided", "rewound", "lost"),
+    fixed={"sealed_order": "oldest-first"},
 )
 
 
@@ -67,17 +61,16 @@ def encode_branch(record: BranchRecord) -> bytes:
     """Return the branch record's JSON."""
     if record.lost not in {"", record.commit_id}:
         record = replace(record, lost="")
-    return _BRANCH.encode(record, sealed_order=_SEALED_ORDER)
+    return _BRANCH.encode(record)
 
 
 @lru_cache(maxsize=1024)  # the same version is read many times
 def decode_branch(raw: bytes) -> BranchRecord:
     """Return the branch record, or raise CorruptionError."""
-    value = decode_json(raw, _BRANCH.what)
-    read_fields(value, _BRANCH.what, sealed_order=_ORDER)
-    return _BRANCH.read(value, _BRANCH.what)
+    return _BRANCH.decode(raw)
 
 
+@lru_cache(maxsize=1024)
 def branch_key(name: str) -> bytes:
     """Return the key of a branch's record."""
     return (_OF_RUNS if is_of_run(name) else _PREFIX) + name.encode()
@@ -150,16 +143,7 @@ class Branches:
         action: str = "move",
         named: Callable[[str], None] | None = None,
     ) -> Version[BranchRecord]:
-        """Write `record` with a new nonce if the branch matches `predicate`.
-
-        Args:
-            record: The new record, with the moves of the record that it replaces.
-            action: The action that the log records, if the head changes.
-            named: Called for an older commit instead of the repository's function.
-
-        Returns:
-            The written record, and its predicate.
-        """
+        """Write `record` with a new nonce if the branch matches `predicate`."""
         refuse_writes(f"branch {record.name!r}")
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
         rewinds = action not in _MAKES_A_COMMIT and written.moves is not record.moves
@@ -202,10 +186,7 @@ class Branches:
     def _written(
         self, written: BranchRecord, predicate: Predicate, unknown: OutcomeUnknownError
     ) -> Stored | None:
-        """Return the stored record if it was written, or raise `unknown` if this is not certain.
-
-        The stored record is the written one if it has the same nonce.
-        """
+        """Return the stored record if it was written, or raise `unknown` if this is not certain."""
         try:
             seen = self._kv.get(self._partition, branch_key(written.name))
         except BackendUnavailableError:
@@ -281,12 +262,7 @@ class Branches:
         self._kv.delete_if(self._partition, branch_key(record.name), predicate)
 
     def list(self, *, runs: bool = True, after: str = "") -> Iterator[BranchRecord]:
-        """Yield the branches by name, including hidden ones. Those of runs and steps come last.
-
-        Args:
-            runs: Include the branches of runs and steps.
-            after: Only branches after this name.
-        """
+        """Yield the branches by name, including hidden ones. Those of runs and steps come last."""
         start = branch_key(after) + b"\0" if after else _PREFIX
         for key, value in self._kv.scan_below(self._partition, _PREFIX, start):
             if key.startswith(_OF_RUNS) and not runs:

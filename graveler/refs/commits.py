@@ -1,14 +1,9 @@
 """Commit records: key ``commit/<64 hex>``. They are immutable, so a cached one is never outdated.
 
-The id of each record is verified when it is loaded, because reads, merges and logs rely on its
-fields. The id does not cover the generation, the staging tokens and the spans. Walks require that
-the generation decreases from child to parent. This is checked wherever both are known.
-
-Commit records are kept permanently. Their trees in the object store may be deleted. In the
-partition ``gc:<uid>`` a commit is *condemned* from the mark that finds it unreachable until the
-sweep after the undelete window. From then on it is *expired*. No new ref may name a condemned
-commit. A writer may look up a commit before the mark and name it after the mark. It then removes
-the record of the condemnation, and the sweep keeps the tree.
+The id of each record is verified when it is loaded; the generation, which it does not cover, must
+decrease to the parents. The tree of a commit may be deleted: it is *condemned* from the mark that
+finds it unreachable until the sweep after the undelete window, and then *expired*. No new ref may
+name a condemned commit; a writer that looked it up before the mark removes the condemnation.
 """
 
 from collections import OrderedDict
@@ -33,47 +28,19 @@ from graveler.errors import (
 from graveler.kv.record_store import RecordStore, Version
 from graveler.kv.store import KVStore
 from graveler.model import RECORD_BYTES, Commit
-from graveler.values import framed_list, framed_number, framed_pairs, framed_text
+from graveler.values import framed
 
 _PREFIX = b"commit/"
 _CACHED = 10_000
 _SHORTEST_PREFIX = 4
 
 
-def commit_id(
-    *,
-    metarange: str,
-    parents: tuple[str, ...],
-    message: str,
-    committer: str,
-    created: datetime,
-    metadata: Mapping[str, str],
-) -> str:
-    """Return the id of a commit, 64 hex digits.
-
-    The id does not cover the generation, which follows from the parents.
-    """
-    return sha256(
-        b"commit:1"
-        + framed_text(committer)
-        + framed_text(message)
-        + framed_text(metarange)
-        + framed_number(unix_us(created))
-        + framed_pairs(metadata)
-        + framed_list(parents)
-    ).hexdigest()
-
-
 def id_of(commit: Commit) -> str:
-    """Return the id that follows from the fields of a commit."""
-    return commit_id(
-        metarange=commit.metarange,
-        parents=commit.parents,
-        message=commit.message,
-        committer=commit.committer,
-        created=commit.created,
-        metadata=commit.metadata,
-    )
+    """Return the id that follows from the fields of a commit, 64 hex digits."""
+    created = unix_us(commit.created)
+    texts = (commit.committer, commit.message, commit.metarange)
+    fields = framed(*texts, created, commit.metadata, commit.parents)
+    return sha256(b"commit:1" + fields).hexdigest()
 
 
 def _checked(commit: Commit) -> Commit:
@@ -123,6 +90,13 @@ class Commits:
 
     def find(self, identifier: str) -> Commit | None:
         """Return the commit of a full id, or None."""
+        try:
+            return self.get(identifier)
+        except RefNotFoundError:
+            return None
+
+    def get(self, identifier: str) -> Commit:
+        """Return the commit of a full id, or raise RefNotFoundError."""
         with self._lock:
             commit = self._cache.get(identifier)
             if commit is not None:
@@ -130,15 +104,8 @@ class Commits:
                 return commit
         stored = self._kv.get(self._partition, _PREFIX + identifier.encode())
         if stored is None:
-            return None
-        return self._remember(_checked(decode_commit(identifier, stored.value)))
-
-    def get(self, identifier: str) -> Commit:
-        """Return the commit of a full id, or raise RefNotFoundError."""
-        commit = self.find(identifier)
-        if commit is None:
             raise RefNotFoundError(f"no commit {identifier}")
-        return commit
+        return self._remember(_checked(decode_commit(identifier, stored.value)))
 
     def parent(self, commit: Commit, identifier: str) -> Commit:
         """Return a parent of a commit. Raise CorruptionError unless its generation is lower."""
@@ -246,9 +213,6 @@ EXPIRED = Schema(Expired, "record of an expired commit", states_format=True)
 
 class ExpiredCommits(RecordStore[Expired]):
     """The condemned and the expired commits of one repository.
-
-    Attributes:
-        has_tree: Whether the storage has the tree of a commit.
 
     Args:
         has_tree: Returns whether the storage has the tree of a commit. Called only for condemned

@@ -1,11 +1,7 @@
-"""A dump of all refs in one file: a backup for the loss of the key-value store.
+"""A dump of all refs in one file of JSON lines: a backup for the loss of the key-value store.
 
-The file has JSON lines in this order: a header, every commit that a branch or a tag reaches
-(parents before children), the expired ones among them, branches, tags, protection rules, required
-gates if there are any, and an end with a checksum, which reveals a truncated file. Staged writes,
-runs and the log of moves are not included.
-
-A file is not trusted: the id of every commit is computed again from its fields before it is used.
+A file is not trusted: the id of every commit is computed again before it is used.
+``docs/formats/refs-dump.md`` has the lines.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,12 +36,7 @@ _END = b'{"end":'
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of a dump: its repository.
-
-    Attributes:
-        storage: Root URI of its objects, or "" if they are below the lake's storage.
-        storage_id: The id of its storage; "" in a dump of version 0.2.
-    """
+    """The header of a dump: its repository."""
 
     repository: str
     storage: str
@@ -63,10 +54,7 @@ class RefSet:
     """The refs and rules that a restore or an import writes besides commits.
 
     Attributes:
-        expired: Commits whose trees garbage collection has removed.
         branches: Branch name to its head and whether it is hidden.
-        rules: Forbidden actions by branch pattern.
-        gates: Required gates by branch pattern.
     """
 
     expired: dict[str, Expired] = field(default_factory=dict)
@@ -81,7 +69,6 @@ class Contents(RefSet):
     """The contents of a dump, except the commits themselves.
 
     Attributes:
-        generations: Commit id to generation, for every commit.
         trees: Commit id to metaranges, for the commits that branches and tags name.
     """
 
@@ -200,7 +187,14 @@ def _take(contents: Contents, raw: bytes, what: str) -> None:
     """Check a line and keep its contents."""
     line = mapping(ANY).read(decode_json(raw, what), what)
     if "metarange" in line:
-        _take_commit(contents, _commit(line, what), what)
+        commit, generations = _commit(line, what), contents.generations
+        known = [generations[_known(contents, parent, what)] for parent in commit.parents]
+        if commit.generation != 1 + max(known, default=0):
+            raise CorruptionError(
+                f"{what}: commit {commit.id} has generation {commit.generation}, its parents {known}"
+            )
+        generations[commit.id] = commit.generation
+        contents.trees[commit.id] = commit.trees
     elif "expired" in line:
         (name,) = read_fields(line, what, expired=TEXT)
         expired = EXPIRED.read({**line, "gone": True}, what)
@@ -241,17 +235,6 @@ def _commit(line: Mapping[str, Any], what: str) -> Commit:
             "file was damaged or changed; nothing was written"
         )
     return commit
-
-
-def _take_commit(contents: Contents, commit: Commit, what: str) -> None:
-    generations = contents.generations
-    known = [generations[_known(contents, parent, what)] for parent in commit.parents]
-    if commit.generation != 1 + max(known, default=0):
-        raise CorruptionError(
-            f"{what}: commit {commit.id} has generation {commit.generation}, its parents {known}"
-        )
-    generations[commit.id] = commit.generation
-    contents.trees[commit.id] = commit.trees
 
 
 def _check_heads(contents: Contents, path: Path) -> None:

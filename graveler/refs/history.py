@@ -168,6 +168,13 @@ class _Heap:
                     self._open[side] += step
 
 
+def line_above(commits: Commits, head: Commit, generation: int) -> Iterator[Commit]:
+    """Yield a commit and its first parents above a generation, which is at least 1."""
+    while head.generation > generation:
+        yield head
+        head = commits.get(head.parents[0])
+
+
 def line_outside(commits: Commits, start: str, other: str) -> Iterator[Commit]:
     """Yield `start` and its first parents, up to the first one that is `other` or its ancestor."""
     heap, reached = [(-commits.get(other).generation, other)], {other}

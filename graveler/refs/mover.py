@@ -45,15 +45,10 @@ def moved(
         change: Returns the new record for the current one. It runs again after a lost race, so it
             must be safe to repeat. An error that it raises ends the move. If it returns its
             argument, nothing is written.
-        action: The action that the log records, if the head changes.
         landed: Returns whether the current record includes the change, for the rare case that a
             reply was lost and another writer has written since.
-        read: Returns the current version of the branch, if other records are read with it.
         known: A version for the first attempt, which may be outdated. The current version is read
             if `change` raises for it or returns it unchanged.
-
-    Returns:
-        The written record, and its predicate.
     """
     present = read or (lambda: refs.branches.get_for_update(name))
 
@@ -124,7 +119,6 @@ def remove(
     Args:
         mine: Returns whether a record may be removed. The removal is atomic with this check: a
             branch that another process has changed meanwhile stays.
-        must_exist: Raise RefNotFoundError if the branch does not exist.
         known: A version for the first attempt, which may be outdated. The caller may remove it.
 
     Returns:

@@ -1,20 +1,10 @@
 """The log of moves: the commits of every branch over time, and the creation and deletion of tags.
 
-The latest moves of a branch are in its record, so that a move and its line in the log are one
-compare-and-set. When the record has eight moves, they are first written to a page
-``<branch>/<born>/<number of the page>`` in the partition ``moves:<uid>``. A page is true even if
-its writer then loses the race, because it has only moves that were made. Before a branch is
-deleted, its latest moves and the deletion are written to a page
-``<branch>/<born>/deleted.<pages>.<moves>``. The page is valid once the record is removed. If several
-processes wrote such a page, the one with the most moves is valid.
-
-A tag has one line for each creation and deletion, ``tag:<name>/<number>-<unique>``. The line is
-written before the change. A reader of the log omits changes that did not happen.
-
-The lives of branches with the same name and the lines of a tag are numbered, because clocks do not
-order them. Numbers count down, so that the first key is the latest. The birth of a user's branch is
-``<number>-<unique>``. 100 to 150 earlier lives of a name are kept, and 200 to 250 lines of a tag.
-Every 50th deletion or line removes older ones.
+The latest moves of a branch are in its record; eight of them become a page in the partition
+``moves:<uid>``, and the last page of a deleted branch has its deletion. A tag has a line for each
+change, written before it; a reader omits changes that did not happen. Lives of a name and lines of
+a tag are numbered downwards, because clocks do not order them, and old ones are removed.
+``docs/formats/kv-layout.md`` has the keys.
 """
 
 import re
@@ -53,7 +43,7 @@ _LIVES_KEPT = 100
 _LINES_KEPT = 200
 _TRIMMED_EVERY = 50
 _BIRTH = re.compile(r"([0-9]{8})-.+")
-_LIFE = re.compile(r"[^/]+/([^/]*)/deleted\.([0-9]{1,12})\.[0-9]{1,12}")
+_LIFE = re.compile(r"([^/]+)/([^/]*)/deleted\.([0-9]{1,12})\.[0-9]{1,12}")
 _LINE = re.compile(r"tag:([^/]+)/([0-9]{1,12})-.*")
 
 
@@ -66,6 +56,7 @@ class Life:
         run: Whether a run owned it.
     """
 
+    name: str
     born: str
     moves: tuple[Move, ...]
     pages: int
@@ -118,13 +109,14 @@ class Moves:
         if not is_of_run(record.name):
             self._trim(f"{record.name}/", _number_of(record.born), _LIVES_KEPT)
 
-    def of(self, record: BranchRecord) -> Iterator[Move]:
-        """Yield the moves of an existing branch, latest first."""
-        return self._backwards(record.name, record.born, record.moves, record.pages)
-
-    def of_life(self, name: str, life: Life) -> Iterator[Move]:
-        """Yield the moves of a deleted branch, starting with the deletion."""
-        return self._backwards(name, life.born, life.moves, life.pages)
+    def of(self, branch: BranchRecord | Life) -> Iterator[Move]:
+        """Yield the moves of a branch, latest first. Those of a deleted one start with the deletion."""
+        yield from reversed(branch.moves)
+        for number in reversed(range(branch.pages)):
+            stored = self._kv.get(self._partition, _page(branch.name, branch.born, number))
+            if stored is None:
+                return  # older pages were removed
+            yield from reversed(decode_moves(stored.value))
 
     def lives(self, name: str, *, but: str | None = None) -> Iterator[Life]:
         """Yield the deleted branches of a name, latest first. The log is read as needed.
@@ -133,7 +125,7 @@ class Moves:
             but: The birth of the existing branch with that name, which is omitted.
         """
         lives = self._lives(name, but)
-        return iter(sorted(lives, key=_born, reverse=True)) if is_of_run(name) else lives
+        yield from sorted(lives, key=_born, reverse=True) if is_of_run(name) else lives
 
     def _lives(self, name: str, but: str | None) -> Iterator[Life]:
         prefix = f"{name}/"
@@ -151,7 +143,7 @@ class Moves:
         for key, value in self._kv.scan(self._partition):
             if f"/{_LAST}".encode() in key:
                 life = _decode_life(key, value)
-                by_name.setdefault(key.partition(b"/")[0].decode(), {})[life.born] = life
+                by_name.setdefault(life.name, {})[life.born] = life
         return {
             name: sorted(lives.values(), key=_born, reverse=is_of_run(name))
             for name, lives in by_name.items()
@@ -190,16 +182,6 @@ class Moves:
         oldest = f"{start}{_FIRST_NUMBER - number + kept:08d}".encode()
         for key, _ in self._kv.scan_below(self._partition, start.encode(), oldest):
             self._kv.delete(self._partition, key)
-
-    def _backwards(
-        self, name: str, born: str, latest: tuple[Move, ...], pages: int
-    ) -> Iterator[Move]:
-        yield from reversed(latest)
-        for number in reversed(range(pages)):
-            stored = self._kv.get(self._partition, _page(name, born, number))
-            if stored is None:
-                return  # older pages were removed
-            yield from reversed(decode_moves(stored.value))
 
     def _births(self, prefix: str) -> Iterator[str]:
         """Yield the names between `prefix` and the next slash, each once."""
@@ -251,7 +233,7 @@ def _decode_life(key: bytes, raw: bytes) -> Life:
     moves, hidden, run = read_fields(
         decode_json(raw, what), what, moves=MOVES, hidden=FLAG, run=FLAG
     )
-    return Life(born=match[1], moves=moves, pages=int(match[2]), hidden=hidden, run=run)
+    return Life(match[1], match[2], moves, int(match[3]), hidden, run)
 
 
 def encode_moves(moves: Iterable[Move]) -> bytes:

@@ -6,11 +6,9 @@ the same round trip as the branch that they move.
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 from graveler.base.records import Schema
-from graveler.kv.record_store import Place, Version
-from graveler.refs.settings import Setting, Settings
+from graveler.refs.settings import Setting
 
 AFTER = 100
 """The default: more than twice the number that appends leave in the worst of six workloads."""
@@ -38,35 +36,3 @@ class PackRule:
 
 
 PACKING = Setting("packing", "rule of packing", PackRule(), Schema(PackRule))
-
-
-class PackRules:
-    """The stored rule of one repository."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    @property
-    def place(self) -> Place:
-        """The place of the rule, to read it together with others."""
-        return self._settings.place(PACKING)
-
-    @staticmethod
-    def read(found: Version[Any] | None) -> PackRule:
-        """Return the rule that was read at `place`."""
-        return PACKING.default if found is None else found.record
-
-    def get(self) -> PackRule:
-        """Return the rule."""
-        return self._settings.get(PACKING)
-
-    def set(self, *, after: int | None, branches: tuple[str, ...] | None) -> PackRule:
-        """Change the number, the patterns, or both. None keeps the value. Return the rule."""
-
-        def change(rule: PackRule) -> PackRule:
-            return PackRule(
-                rule.after if after is None else after,
-                rule.branches if branches is None else tuple(sorted(set(branches))),
-            )
-
-        return self._settings.change(PACKING, change)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby
 
 from graveler.base.clock import from_unix_us, unix_us
 from graveler.errors import RefNotFoundError
@@ -38,11 +38,13 @@ class RefMove:
 
 
 def branch_moves(refs: Refs, name: str) -> Iterator[RefMove]:
-    """Yield the moves of the branch and of earlier branches with its name, latest first.
-
-    The log is read only as far as lines are taken.
-    """
-    yield from _branch_lines(name, _lines(refs, name, refs.branches.find(name), None))
+    """Yield the moves of the branch and of earlier branches with its name, latest first."""
+    record = refs.branches.find(name)
+    if record is None:
+        yield from _branch_lines(refs, name, refs.moves.lives(name))
+    else:
+        lives = refs.moves.lives(name, but=record.born)
+        yield from _branch_lines(refs, name, chain([record], lives))
 
 
 def tag_moves(refs: Refs, name: str) -> Iterator[RefMove]:
@@ -53,21 +55,18 @@ def tag_moves(refs: Refs, name: str) -> Iterator[RefMove]:
 
 
 def all_moves(refs: Refs, *, hidden: bool = False) -> Iterator[RefMove]:
-    """Yield the moves of all branches and tags, latest first.
-
-    Args:
-        hidden: Include hidden branches, such as those of runs.
-    """
+    """Yield the moves of all branches and tags, latest first."""
     records = {record.name: record for record in refs.branches.list()}
     deleted = refs.moves.all_lives()
     logs = []
     for name in records.keys() | deleted.keys():
-        record, lives = records.get(name), deleted.get(name, [])
+        record = records.get(name)
+        lives: list[BranchRecord | Life] = [*deleted.get(name, ())]
         latest = record or lives[0]
         if record is not None:
-            lives = [life for life in lives if life.born != record.born]
+            lives = [record, *(life for life in lives if life.born != record.born)]
         if hidden or not latest.hidden:
-            logs.append(_branch_lines(name, _lines(refs, name, record, lives)))
+            logs.append(_branch_lines(refs, name, lives))
     logs += [tag_moves(refs, tag) for tag in refs.moves.tags()]
     # within a log, the order of the lines decides, not the clocks
     return merge(*logs, key=lambda move: move.at, reverse=True)
@@ -129,22 +128,13 @@ def _line(name: str, kind: str, position: int, move: Move, before: str | None) -
     )
 
 
-def _branch_lines(name: str, lines: Iterator[tuple[Move, Move | None]]) -> Iterator[RefMove]:
+def _branch_lines(
+    refs: Refs, name: str, branches: Iterable[BranchRecord | Life]
+) -> Iterator[RefMove]:
+    lines = chain.from_iterable(_with_older(refs.moves.of(each)) for each in branches)
     for position, (move, older) in enumerate(lines):
         before = None if older is None else older.commit
         yield _line(name, "branch", position, move, before)
-
-
-def _lines(
-    refs: Refs, name: str, record: BranchRecord | None, lives: Iterable[Life] | None
-) -> Iterator[tuple[Move, Move | None]]:
-    """Yield each move with the move before it. If `lives` is None, they are read from the log."""
-    if record is not None:
-        yield from _with_older(refs.moves.of(record))
-    if lives is None:
-        lives = refs.moves.lives(name, but=None if record is None else record.born)
-    for life in lives:
-        yield from _with_older(refs.moves.of_life(name, life))
 
 
 def _with_older(latest_first: Iterator[Move]) -> Iterator[tuple[Move, Move | None]]:

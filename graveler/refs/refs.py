@@ -69,11 +69,7 @@ class Tags:
         return None if stored is None else _commit_id(name, stored.value)
 
     def create(self, name: str, commit_id: str, *, action: str = "create") -> None:
-        """Create a tag of a commit. Creating the same tag again is not an error.
-
-        Raises:
-            AlreadyExistsError: The name is taken by another commit.
-        """
+        """Create a tag of a commit. Creating the same tag again is not an error."""
         refuse_writes(f"tag {name!r}")
         key = _key(name)
         line = self._moves.add_tag(name, action, commit_id)
@@ -139,12 +135,7 @@ _MOST_LEFT = 64
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A branch and the records that decide about its moves, at one moment.
-
-    Attributes:
-        rules: The protection rules, or None if they were not read.
-        epoch: The epoch of sweeps, or None if it was not read.
-    """
+    """A branch and the records that decide about its moves, at one moment."""
 
     record: BranchRecord
     predicate: Predicate
@@ -155,8 +146,7 @@ class Look:
     @classmethod
     def of(cls, branch: Version[Any], rules: Version[Any] | None) -> Self:
         """Return a look at a branch and its rules, which were read with other records."""
-        found = PROTECTION.default if rules is None else rules.record
-        return cls(branch.record, branch.predicate, found, None)
+        return cls(branch.record, branch.predicate, PROTECTION.of(rules), None)
 
     @property
     def seen(self) -> Version[BranchRecord]:
@@ -165,12 +155,7 @@ class Look:
 
 
 class Refs:
-    """Branches, tags, commits and the protection rules of one repository.
-
-    Args:
-        has_tree: Returns whether the storage has a tree, given its id as hex. None: every tree
-            counts as stored.
-    """
+    """Branches, tags, commits and the protection rules of one repository."""
 
     def __init__(
         self,
@@ -202,7 +187,7 @@ class Refs:
         self.settings = Settings(kv, uid, clock=clock, ids=ids)
         self.protection = Protection(self.settings)
         self.links = LinkPlaces(self.settings)
-        self.requirements = Requirements(self.settings, self.protection)
+        self.requirements = Requirements(self.settings)
 
     def look(self, branch: str, *also: Place, rules: bool = False, epoch: bool = False) -> Look:
         """Read a branch and the records that decide about its moves, in one round trip.
@@ -227,7 +212,7 @@ class Refs:
         return Look(
             record=version.record,
             predicate=version.predicate,
-            rules=(read_rules.record if read_rules else PROTECTION.default) if rules else None,
+            rules=PROTECTION.of(read_rules) if rules else None,
             epoch=(read_epoch.record if read_epoch else Epoch()) if epoch else None,
             also=tuple(others),
         )

@@ -1,10 +1,7 @@
 """The settings of a repository: records ``settings/<name>``, each replaced by compare-and-set.
 
-``settings/protection`` holds branch patterns (``main``, ``release-*``), and the forbidden actions
-of each pattern that does not use the default. It also holds the patterns of branches that may
-require gates. Every operation that moves a branch reads this record, and reads the required
-gates only if one of those patterns matches. The other settings are the required gates and the
-declared places of links.
+Every operation that moves a branch reads the protection rules, which also have the patterns of
+branches that may require gates; the required gates are read only if one of those matches.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -53,6 +50,10 @@ class Setting(Generic[S]):
         """The key of the setting's record."""
         return f"settings/{self.name}".encode()
 
+    def of(self, found: Version[Any] | None) -> S:
+        """Return the value of a record that was read with others."""
+        return self.default if found is None else found.record
+
     def decode(self, raw: bytes) -> S:
         """Return the value of a stored record, or raise CorruptionError."""
         return self.stored.read(decode_json(raw, self.what), self.what)
@@ -63,11 +64,7 @@ class Setting(Generic[S]):
 
 
 class Settings:
-    """The settings of one repository.
-
-    Args:
-        clock: Measures the pauses after lost races.
-    """
+    """The settings of one repository."""
 
     def __init__(self, kv: KVStore, uid: str, *, clock: Clock, ids: IdSource) -> None:
         self._kv = kv
@@ -135,17 +132,10 @@ class Protection:
         """Return the forbidden actions by pattern, sorted by pattern."""
         return self._settings.get(PROTECTION).forbidden
 
-    def patterns(self) -> list[str]:
-        """Return the patterns, sorted."""
-        return list(self.rules())
-
     def add(self, pattern: str, actions: Iterable[str] | None = None) -> None:
         """Forbid `actions`, by default those in `USUAL`, on the branches that match `pattern`.
 
         They replace the forbidden actions that the pattern had before.
-
-        Raises:
-            InvalidInputError: An action is unknown, or `actions` is empty.
         """
         chosen = USUAL if actions is None else check_actions(actions)
         self._change(lambda rules: {**rules, pattern: chosen})
@@ -164,17 +154,6 @@ class Protection:
     def check(self, branch: str, action: str) -> bool:
         """Raise ProtectedBranchError if `action` is forbidden on `branch`; see `Rules.check`."""
         return self._settings.get(PROTECTION).check(branch, action)
-
-    def expect_gates(self, patterns: Iterable[str]) -> None:
-        """Add `patterns` to those that may require gates. Patterns are never removed.
-
-        Call this before the gates are stored, so that no operation misses a required gate.
-        """
-        wanted = frozenset(patterns)
-        if not wanted <= self._settings.get(PROTECTION).judged:
-            self._settings.change(
-                PROTECTION, lambda stored: Rules(stored.forbidden, stored.judged | wanted)
-            )
 
     def _change(self, change: Callable[[_Forbidden], _Forbidden]) -> None:
         self._settings.change(
@@ -207,7 +186,6 @@ class Rules:
     """The protection rules of one moment.
 
     Attributes:
-        forbidden: Forbidden actions by pattern of branches.
         judged: Patterns of the branches that may require gates.
     """
 
@@ -299,19 +277,8 @@ UNSOUND = Setting("unsound", "result of the last check", False, _alone("unsound"
 class Requirements:
     """The gates that the branches of one repository require."""
 
-    def __init__(self, settings: Settings, protection: Protection) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._protection = protection
-
-    @property
-    def place(self) -> Place:
-        """The place of the rules, to read them together with others."""
-        return self._settings.place(REQUIRED_GATES)
-
-    @staticmethod
-    def read(found: Version[Any] | None) -> GateRules:
-        """Return the rules that were read at `place`."""
-        return REQUIRED_GATES.default if found is None else found.record
 
     def rules(self) -> GateRules:
         """Return the gates by pattern, sorted by pattern."""
@@ -322,7 +289,12 @@ class Requirements:
 
         def changed(rules: GateRules) -> GateRules:
             new = change(rules)
-            self._protection.expect_gates(new)
+            judged = frozenset(new)
+            # before the gates are stored, so that no operation misses one
+            if not judged <= self._settings.get(PROTECTION).judged:
+                self._settings.change(
+                    PROTECTION, lambda now: Rules(now.forbidden, now.judged | judged)
+                )
             return new
 
         self._settings.change(REQUIRED_GATES, changed)

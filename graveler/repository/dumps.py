@@ -48,7 +48,6 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
 
     Args:
         path: The file. An existing file is replaced when the new one is complete.
-        storage: Root URI of the objects for the header, or "" if they are in the lake's storage.
     """
     if path.is_dir():
         raise InvalidInputError(f"{path} is a folder: name a file for the dump")
@@ -83,11 +82,7 @@ def check_storage(
     known: Mapping[str, Expired],
     missing: int | None,
 ) -> Wholeness:
-    """Return which commits of a dump the storage lacks parts of. Nothing is written.
-
-    Args:
-        missing: How many commits may lack parts of their trees; see `check_commits`.
-    """
+    """Return which commits of a dump the storage lacks parts of. Nothing is written."""
     kept = (commit for commit in commits_in(path) if commit.id not in contents.expired)
     heads = {head for head, _ in contents.branches.values()} | set(contents.tags.values())
     return check_commits(ranges, kept, heads, known=known, missing=missing, new=heads)
@@ -101,11 +96,7 @@ def restore(
     missing: int | None,
     found: Wholeness | None = None,
 ) -> Contents:
-    """Restore all refs of a dump. Existing refs and settings stay. The call may be repeated.
-
-    Args:
-        found: Its result for this dump; None if the storage is not checked yet.
-    """
+    """Restore all refs of a dump. Existing refs and settings stay. The call may be repeated."""
     contents = read_dump(path)
     check_room(stores.refs, contents)
     if found is None:
@@ -147,13 +138,7 @@ def _restore_setting(refs: Refs, setting: Setting[Any], value: Any) -> None:
 
 
 def check_room(refs: Refs, contents: RefSet, follows: Follows = _never) -> None:
-    """Refuse refs whose names are in use for other commits.
-
-    A branch that is still at its first commit has no history, and is replaced.
-
-    Args:
-        follows: Returns which other branches may be moved.
-    """
+    """Refuse refs whose names are in use for other commits."""
     taken = []
     for name, (head, _) in contents.branches.items():
         record = refs.branches.find(name)
@@ -216,8 +201,6 @@ def restore_refs(
     judge: Callable[[], None] = lambda: None,
 ) -> None:
     """Restore all refs of a dump, or of another repository. Existing refs stay.
-
-    The call is idempotent. Branches come last, each by compare-and-set.
 
     Args:
         commits: The commits that they reach, parents before children, with their ids checked.

@@ -111,7 +111,6 @@ def merge_trees(
     """Return the result of a merge of trees.
 
     Args:
-        strategy: Settles conflicts: a word, or a compiled strategy.
         lines: The heads of the source and of the destination. The error names the last commit on
             each line that changed a conflicting path. None: not for this side.
     """
@@ -205,10 +204,7 @@ def reconciled(
 def _kept(
     stores: Stores, start: Commit, source: Commit, dest: Commit, tree: str, claims: str
 ) -> str:
-    """Return the claims of a merge with those of a source without claims.
-
-    It keeps the paths that it wrote as a run did on the destination.
-    """
+    """Return the claims of a merge with those of a source without claims."""
     if claims == EMPTY_METARANGE or claims_of(source) != claims_of(start):
         return claims
     changes = list(diff(stores.ranges, start.metarange, source.metarange))
@@ -308,12 +304,7 @@ def describe(
     source: Commit | None,
     dest: Commit | None,
 ) -> tuple[Conflict, ...]:
-    """Return the conflicts with their entries and the commits that caused them.
-
-    Args:
-        conflicts: The conflicts in key order.
-        source: The commit at which the history of the source's side begins. None: it is not read.
-    """
+    """Return the conflicts with their entries and the commits that caused them."""
     keys = [conflict.key for conflict in conflicts]
     changes = [{} if side is None else last_changes(stores, side, keys) for side in (source, dest)]
     return tuple(

@@ -129,7 +129,7 @@ def _moves(stores: Stores) -> Iterator[Move]:
             yield from moves.of(record)
     for name, lives in moves.all_lives().items():
         for life in lives if not is_of_run(name) else ():
-            yield from moves.of_life(name, life)
+            yield from moves.of(life)
     for tag in moves.tags():
         yield from moves.of_tag(tag)
     for record in main:
@@ -150,10 +150,7 @@ def _refused(commit: str) -> bytes:
 
 
 def refuse_origin(stores: Stores, into: str, origin: str) -> None:
-    """Refuse entries of an unpublished run and of quarantine, as merges refuse their commits.
-
-    A run's branch takes the run's own work.
-    """
+    """Refuse entries of an unpublished run and of quarantine, as merges refuse their commits."""
     own = is_of_run(into) and (origin.startswith(f"{into}.") or into.startswith(f"{origin}."))
     if own or origin in ("", into):
         return

@@ -33,8 +33,7 @@ def create_branch(
     check_users_branch(name)
     rules_at = stores.refs.settings.place(PROTECTION)
     head, (found,) = resolve_beside(stores.refs, source, rules_at)
-    rules = PROTECTION.default if found is None else found.record
-    if rules.may_require_gates(name) and stores.refs.branches.find(name) is None:
+    if PROTECTION.of(found).may_require_gates(name) and stores.refs.branches.find(name) is None:
         enforce(stores, "create", name, head, first_base(stores, head))
     try:
         return stores.refs.branches.start(name, head.id, hidden=hidden)

@@ -1,13 +1,9 @@
 """Reconciliation: what a merge makes of paths whose claims or files both sides changed.
 
-A merge of files goes by content, and claims are merged like files. Both are exact at a path that
-the destination has left as the base had it. At any other path that the source has claimed, or has
-stopped claiming, the two would contradict each other: a file would go that another run claims, or stay
-with no one who claims it. There the changes of the source are done again on the destination. Claims
-that the source withdrew are withdrawn there, and its new claims are written on top.
-
-Merges, publishes, joins of steps, reverts, cherry-picks and rollbacks all go this way. The rules are in
-``docs/concepts/runs.md``.
+Where the destination is as the base, files and claims are merged by content. At any other path that
+the source has claimed, or has stopped claiming, its changes are done again on the destination.
+Merges, publishes, joins of steps, reverts, cherry-picks and rollbacks all go this way. The rules
+are in ``docs/concepts/runs.md``.
 """
 
 from bisect import bisect_left
@@ -81,12 +77,7 @@ def applied(stores: Stores, tree: str, files: Mapping[bytes, bytes | None]) -> s
 def keep_bytes(
     stores: Stores, files: dict[bytes, bytes | None], hold: Hold, *, fresh: bool = False
 ) -> None:
-    """Check that the bytes of returning files exist, and keep them.
-
-    Args:
-        hold: Keeps the bytes.
-        fresh: Delete a path whose bytes are gone: set its value record to None.
-    """
+    """Check that the bytes of returning files exist, and keep them."""
     epoch = stores.refs.epochs.read()
     entries = []
     for path, value in files.items():
@@ -162,11 +153,7 @@ class Reconciliation:
         return cls(changes, rows, given, settled)
 
     def trees(self, files: str, claims: str | None = None) -> tuple[Trees, list[RawConflict]]:
-        """Return the trees of the merge, and the conflicts that its contents do not show.
-
-        Args:
-            claims: The merged claims; None to merge them.
-        """
+        """Return the trees of the merge, and the conflicts that its contents do not show."""
         changes, stores = self.changes, self.changes.stores
         trees = [tree.claims for tree in changes.trees]
         if claims is None:
@@ -271,11 +258,7 @@ def _equals(claim: Claim | None, value: bytes | None) -> bool:
 
 
 class _Path(NamedTuple):
-    """A path with its value records.
-
-    Attributes:
-        merged: In the merge by content.
-    """
+    """A path with its value records."""
 
     path: bytes
     was: bytes | None

@@ -47,7 +47,6 @@ class Pick:
             which it was merged.
         strategy: How conflicts are settled: ``source-wins`` takes the applied changes and
             ``dest-wins`` those of the branch. None leaves conflicts.
-        allow_empty: Make a commit even if nothing changes.
         accepts: Called with the head of the branch to which the changes are applied. An exception
             refuses. It is called again after a lost race.
     """
@@ -106,11 +105,7 @@ def pick_order(
 
 
 def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
-    """Commit the inverse changes of a commit on the branch.
-
-    Args:
-        spec: The spec of the new commit. An empty message gets a default.
-    """
+    """Commit the inverse changes of a commit on the branch."""
     commit = pick.commit
     before = _parent(stores, pick, "revert", on=name)
     title = next(iter(commit.message.splitlines()), "") or commit.id[:12]
@@ -123,11 +118,7 @@ def revert(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
 
 
 def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Commit:
-    """Commit the changes of a commit on the branch.
-
-    Args:
-        spec: The spec of the new commit. Message and metadata default to those of the commit.
-    """
+    """Commit the changes of a commit on the branch."""
     commit = pick.commit
     before = _parent(stores, pick, "cherry-pick")
     theirs = {key: text for key, text in commit.metadata.items() if not key.startswith(_OURS)}
@@ -140,11 +131,7 @@ def cherry_pick(stores: Stores, name: str, pick: Pick, spec: CommitSpec) -> Comm
 
 
 def _parent(stores: Stores, pick: Pick, action: str, on: str = "") -> Commit:
-    """Return the parent with which the commit is compared.
-
-    Args:
-        on: The branch on which the commit is reverted, or "" for a cherry-pick.
-    """
+    """Return the parent with which the commit is compared."""
     commit, number, most = pick.commit, pick.parent, len(pick.commit.parents)
     if number is None and most > 1 and _is_parent_clear(stores, commit, on):
         number = 1

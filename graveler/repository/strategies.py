@@ -1,9 +1,8 @@
 """Strategies: how a merge settles paths that both sides changed.
 
-A strategy is a word for all paths, a resolver for all paths, or a mapping of patterns to words and
-resolvers. A path comes before patterns, and of these the first one that matches counts. It is compiled
-once for each merge and then called for each conflict. So its decisions do not depend on where ranges
-end.
+A strategy is a word, a resolver, or a mapping of patterns to these: a path comes before patterns,
+and of these the first that matches counts. It is called for each conflict, so that decisions do not
+depend on where ranges end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +47,6 @@ class Settlement:
 
     Attributes:
         word: The strategy for conflicts that `resolve` leaves. None leaves them.
-        whole: Called for each table that both sides changed.
     """
 
     word: str | None = None
@@ -76,10 +74,7 @@ def check_strategy(strategy: Strategy | None) -> None:
 
 
 def literal_first(stores: Stores, strategy: Strategy | None, *sides: str) -> Strategy | None:
-    """Return a strategy whose paths come before its patterns.
-
-    A path or a folder that a side has, which is a ref expression, is no pattern.
-    """
+    """Return a strategy whose paths come before its patterns."""
     if not isinstance(strategy, Mapping):
         return strategy
 
@@ -123,11 +118,7 @@ def settling(
 
 
 class _Settler:
-    """A strategy that is more than a word.
-
-    Args:
-        value: Returns the value record of an entry of neither side, and keeps its bytes.
-    """
+    """A strategy that is more than a word."""
 
     def __init__(self, strategy: Strategy, value: Callable[[Entry], bytes | None]) -> None:
         self._linked = value

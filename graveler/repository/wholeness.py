@@ -95,9 +95,7 @@ def check_commits(
     """Return which commits are incomplete. Nothing is written.
 
     Args:
-        commits: The commits that no record of the caller calls expired.
         missing: How many may be incomplete; None for 5 % of them, and no head.
-        new: The heads of refs that do not exist yet: a known expired one counts, too.
     """
     is_whole = whole_commits(ranges)
     lost, returned, count = [], [], 0
@@ -141,10 +139,7 @@ def record_missing(stores: Stores, found: Wholeness) -> None:
 
 
 def check_refs(stores: Stores, *, missing: int | None) -> Wholeness:
-    """Check the commits that branches and tags reach, see `check_commits`, and staged writes.
-
-    Only staged writes are changed: those without their bytes.
-    """
+    """Check the commits that branches and tags reach, see `check_commits`, and staged writes."""
     heads = heads_of(stores.refs)
     commits = map(stores.refs.commits.get, reachable(stores.refs, heads))
     known = dict(stores.refs.expired.list())

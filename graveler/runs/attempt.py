@@ -157,7 +157,6 @@ class ObservedRef(Observed, Ref):
 
     @property
     def _read_from(self) -> str:
-        """Id of the commit."""
         return self.commit.id
 
 
@@ -166,12 +165,10 @@ class ObservedBranch(Observed, Branch):
 
     @property
     def _read_from(self) -> str:
-        """Id of the head."""
         return self.head.id
 
     @property
     def _unrecorded(self) -> Branch:
-        """The branch without its observer."""
         return Branch(self.repository, self._name)
 
     def _view_of(self, ref: str) -> View:
@@ -193,7 +190,6 @@ class RunBranch(ObservedBranch):
 
     @property
     def _read_from(self) -> str:
-        """Id of the commit from which the run was forked."""
         return self._attempt.known.base
 
     @property
@@ -271,7 +267,6 @@ class RunBranch(ObservedBranch):
         into the folder.
 
         Args:
-            frame: The frame.
             path: The table's folder, or a Parquet file.
             mode: ``append`` adds files. ``overwrite`` replaces the existing files of the folder.
                 ``error`` refuses a folder with files. In every mode, a retry of a step replaces

@@ -40,11 +40,6 @@ def take_branch(
 
     Several processes that open the attempt together may call it. The first branch is kept. Commits
     of the present round stay, but not those of a round that was published or abandoned.
-
-    Args:
-        known: The branch as it was read before, `ABSENT_VERSION` if it did not exist; it may be
-            outdated. None to read it.
-        named: Called, in place of the repository's own function, for the commit that a new branch names.
     """
     fresh = BranchRecord(
         name=record.branch,
@@ -88,12 +83,7 @@ def create_or_replace(
     missing: bool,
     known: Version[BranchRecord] | None = None,
 ) -> None:
-    """Create a branch, or replace its record, until one of the two succeeds.
-
-    Args:
-        made: Returns the record of a branch that does not exist.
-        missing: Whether the branch probably does not exist.
-    """
+    """Create a branch, or replace its record, until one of the two succeeds."""
     while True:
         try:
             if missing:
@@ -115,13 +105,7 @@ def replace_branch(
     landed: Callable[[BranchRecord], bool],
     known: Version[BranchRecord] | None = None,
 ) -> BranchRecord:
-    """Replace the record of a branch and return it; a new staging token drops the staged writes.
-
-    Args:
-        landed: Returns, after a lost reply, whether the present record includes the change.
-        known: A version for the first try, which may be outdated: `change` is called again for
-            the present one if it raises or leaves this one as it is.
-    """
+    """Replace the record of a branch and return it; a new staging token drops the staged writes."""
     dropped: tuple[str, ...] = ()
 
     def changed(branch: BranchRecord) -> BranchRecord:
@@ -147,11 +131,7 @@ def was_deleted(stores: Stores, record: RunRecord) -> bool:
 
 
 def _last_known(stores: Stores, record: RunRecord) -> str:
-    """Return the start of the missing branch of a resumed run, so that no commit is lost.
-
-    That is the commit at which it was deleted, by the log of moves, else the commit at which the
-    run was parked, else its base.
-    """
+    """Return the start of the missing branch of a resumed run, so that no commit is lost."""
     deleted = [
         life.moves[-1].commit
         for life in stores.refs.moves.lives(record.branch)
@@ -218,9 +198,6 @@ def freeze(stores: Stores, run: RunHandle, known: Version[Any] | None = None) ->
     The staged writes are read once, because after the freeze no write is acknowledged and no commit
     lands. Only a newer attempt can move the branch and drop the staged writes. This attempt then
     publishes nothing.
-
-    Args:
-        known: The branch as it was read before, if it was; it may be outdated.
     """
     unfinished.check(stores, run.branch, run.fence)
     closed = frozen(run.fence)

@@ -1,16 +1,8 @@
 """The history of a run: the steps that joined it, and what still stands on its targets.
 
-An orchestrator treats a step that succeeded as done even if its work is lost, because the run's
-branch was dropped or its publish was reverted. When a run resumes, the orchestrator may also leave
-out a step that succeeded before. The integrations compare both with this history.
-
-What stands on a branch is what its head claims (`graveler.committed.claims`).
-
-An attempt that began while the run's earlier publish was on the target has that publish in its
-history. If that publish is then reverted, equal writes of the attempt change nothing, and a merge would
-leave the target without those files. If a reset or an undo removes the commit of the fork from the
-target, a merge would restore the work of other runs that the target has dropped. Such attempts are not
-published, and the next one does not resume them.
+What stands on a branch is what its head claims (`graveler.committed.claims`). An attempt that was forked
+from work that its target no longer has is not published, and the next one does not resume it: a merge
+would leave out files, or restore the work of other runs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,12 +22,7 @@ from graveler.runs.steps.earlier import WORK, own_steps, work_id
 
 @dataclass(frozen=True, slots=True)
 class JoinedStep:
-    """The last join of a step.
-
-    Attributes:
-        published: The published head of the run's branch; "" before the publish.
-        changed: Whether the step claims anything; a step that was undone does not.
-    """
+    """The last join of a step."""
 
     commit: Commit
     published: str
@@ -69,9 +56,6 @@ def lost_steps(stores: Stores, record: RunRecord, made: Mapping[str, str]) -> tu
     """Return the steps whose work would not be on the target if the run published now.
 
     Empty if the run's branch is deleted: such a run cannot be published.
-
-    Args:
-        made: Steps that succeeded, each with the id of its commit on the run's branch.
     """
     branch = stores.refs.branches.find(record.branch)
     if branch is None:

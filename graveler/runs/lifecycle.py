@@ -7,7 +7,7 @@ from functools import partial
 
 from graveler.committed.claims import claims_of, same_work
 from graveler.committed.diff import same_records
-from graveler.errors import FencedError, InternalError, PermissionDeniedError, RefNotFoundError
+from graveler.errors import FencedError, GravelerError, PermissionDeniedError, RefNotFoundError
 from graveler.model import Commit
 from graveler.reads.stores import Stores
 from graveler.refs.history import is_ancestor
@@ -15,7 +15,6 @@ from graveler.refs.mover import move
 from graveler.runs.branch import drop_branches, drop_step_branches, fence_off
 from graveler.runs.record import (
     Input,
-    Refusal,
     RunHandle,
     RunRecord,
     after,
@@ -65,11 +64,7 @@ def observe_publish(records: RunRecords, record: RunRecord) -> RunRecord:
 def publish_of(
     records: RunRecords, record: RunRecord, commit: Commit, *, head: str, landed: bool = True
 ) -> Publish:
-    """Return the publish of the present attempt, with the verdicts of its record.
-
-    Args:
-        landed: Whether the run made the commit; otherwise the target had all of the work before.
-    """
+    """Return the publish of the present attempt, with the verdicts of its record."""
     return Publish(
         commit=commit.id,
         head=head,
@@ -108,9 +103,7 @@ def _has_landed(records: RunRecords, record: RunRecord) -> bool:
     return is_ancestor(refs.commits, record.candidate, target.commit_id)
 
 
-def _settled(record: RunRecord | None, *, candidate: str, landed: Publish | None) -> RunRecord:
-    if record is None:
-        raise InternalError(f"the record of a run is gone while {candidate} was settled")
+def _settled(record: RunRecord, *, candidate: str, landed: Publish | None) -> RunRecord:
     if record.state is not RunState.PUBLISHING or record.candidate != candidate:
         return record  # the result is about another candidate: check again
     if landed is not None:
@@ -137,13 +130,10 @@ def renew(
 
     Nothing is written if nothing changes: the run is published, or the lease was just renewed.
     Because clocks may differ, the end of a lease is never moved to an earlier time.
-
-    Args:
-        early: Also renew a lease of which less than a third is over.
     """
     inputs = tuple(inputs)
 
-    def change(record: RunRecord | None) -> RunRecord:
+    def change(record: RunRecord) -> RunRecord:
         record = own(record, run)
         if record.state in (RunState.PUBLISHED, RunState.ROLLED_BACK):
             return record
@@ -161,17 +151,14 @@ def renew(
     return records.update(run.key, change)
 
 
-def own(record: RunRecord | None, run: RunHandle | RunRecord) -> RunRecord:
+def own(record: RunRecord, run: RunHandle | RunRecord) -> RunRecord:
     """Return the record if it is still that of this attempt."""
-    if record is None or (record.fence, record.attempt) != (run.fence, run.attempt):
+    if (record.fence, record.attempt) != (run.fence, run.attempt):
         raise _over(record, run)
     return record
 
 
-def _over(record: RunRecord | None, run: RunHandle | RunRecord) -> FencedError:
-    """Return the error for an attempt that is over; the message gives the reason."""
-    if record is None:
-        return FencedError(f"run {run.key!r}: its record is gone; this is attempt {run.attempt}")
+def _over(record: RunRecord, run: RunHandle | RunRecord) -> FencedError:
     if record.attempt == run.attempt:
         return FencedError(
             f"run {run.key!r}: attempt {run.attempt} is over, the run is {record.state} "
@@ -184,7 +171,7 @@ def _over(record: RunRecord | None, run: RunHandle | RunRecord) -> FencedError:
 
 
 def park(
-    records: RunRecords, run: RunHandle, *, reason: str, refusal: Refusal | None = None
+    records: RunRecords, run: RunHandle, *, reason: str, refusal: GravelerError | None = None
 ) -> RunRecord:
     """Park the run: drop staged writes, keep the committed head for a newer attempt.
 
@@ -202,10 +189,10 @@ def park(
     head = fence_off(stores, record)
     drop_step_branches(stores, record, up_to=record.attempt)
 
-    def change(record: RunRecord | None) -> RunRecord:
+    def change(record: RunRecord) -> RunRecord:
         record = own(record, run)
         if refusal is not None:
-            record = refused(record, refusal)
+            record = refused(record, refusal, stores.clock.now())
         why = shortened(reason) or record.reason
         return after(record, RunEvent.PARKED, head=head, reason=why)
 
@@ -221,19 +208,12 @@ def abandon(
     mine: RunHandle | None = None,
     unless: Callable[[RunRecord], bool] = lambda _: False,
 ) -> RunRecord:
-    """Abandon a run: delete its branch, keep its record.
-
-    Args:
-        attempt: Abandon only if this is the present attempt.
-        mine: Abandon only if this is the present attempt. Without `attempt` and `mine`, any attempt
-            is abandoned.
-        unless: Checked in the atomic step; if it returns True, the run does not change.
-    """
+    """Abandon a run: delete its branch, keep its record."""
     left = False
 
-    def change(record: RunRecord | None) -> RunRecord:
+    def change(record: RunRecord) -> RunRecord:
         nonlocal left
-        record = settle_publish(records, record or records.get(key))
+        record = settle_publish(records, record)
         if attempt is not None and record.attempt != attempt:
             raise FencedError(f"run {key!r} is at attempt {record.attempt}, opened since")
         if mine is not None and record.attempt != mine.attempt:
@@ -258,10 +238,8 @@ def close(records: RunRecords, run: RunHandle, *, reason: str) -> RunRecord:
     A second call, or a call of an attempt that is over, does nothing.
     """
     record = records.get(run.key)
-    if record.attempt != run.attempt:
+    if record.attempt != run.attempt or not record.live:
         return record
-    if not record.live:
-        return settle_publish(records, record)
     try:
         record = park(records, run, reason=reason)
         if record.state is RunState.PARKED and record.on_failure == "drop":

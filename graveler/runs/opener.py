@@ -1,13 +1,8 @@
 """The opening of a run: a new attempt, or the present attempt of an owner of several processes.
 
 A new attempt fences every earlier one: one compare-and-set on the run's branch raises the attempt
-and replaces the staging token. Later writes of a stale attempt go to a partition that nothing
-reads, and its second read of the branch record raises FencedError.
-
-An orchestrator runs the steps of one run in independent processes, and may start two of them at
-the same moment. The compare-and-set on the run's record names the owner and decides which process
-opens the attempt; every other process of the owner attaches to it. The branch is a second write.
-Every process makes it and the first write is kept, so that no process waits for a dead one.
+and replaces the staging token. The compare-and-set on the run's record decides which process opens the
+attempt; every process of the owner then makes the branch, so that none waits for a dead one.
 """
 
 import logging
@@ -65,15 +60,7 @@ class RunTerms(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The checked terms of one run.
-
-    Attributes:
-        key: Name of the run.
-        into: As in `RunTerms`, like `metadata`, `on_failure`, `lease`, `ttl` and `fresh`.
-        owner: The opener's name if several processes are one opener; else "".
-        accepts: Called with the run's record before an attempt is opened, with None for a new
-            run; an exception refuses the attempt.
-    """
+    """The checked terms of one run."""
 
     key: str
     into: str = "main"
@@ -95,11 +82,7 @@ class Terms:
         accepts: Callable[[RunRecord | None], None] | None = None,
         **terms: Unpack[RunTerms],
     ) -> Self:
-        """Return the terms that a caller gives; `within` is the repository of the run.
-
-        Raises:
-            InvalidInputError: An argument is invalid; the message names it.
-        """
+        """Return the terms that a caller gives; `within` is the repository of the run."""
         given: Any = cls(args.run_key(key), owner=owner, accepts=accepts, **cast(Any, terms))
         checked: Self = replace(
             given,
@@ -131,7 +114,7 @@ def open_run(records: RunRecords, terms: Terms) -> RunRecord:
         return _opened(records, record, terms, None if seen is None else seen.record)
 
     records.read(key, known)
-    record: RunRecord = records.updated(key, change, known or ABSENT_VERSION).record
+    record = records.updated(key, change, known or ABSENT_VERSION, opens=True).record
     now = _take_branch(records, record, branch or ABSENT_VERSION)
     if now.fence != record.fence:
         raise FencedError(f"run {key!r} is at attempt {now.attempt}, opened since")
@@ -155,7 +138,7 @@ def open_or_attach(records: RunRecords, terms: Terms) -> RunRecord:
 
     record = records.find(key)
     if record is None or not _is_owned(record, owner):
-        record = records.update(key, change)
+        record = records.updated(key, change, opens=True).record
     if record.state is not RunState.OPEN:
         return record  # the branch already exists
     if attaches and was_deleted(records.stores, record):
@@ -329,11 +312,7 @@ def _check_takes_runs(records: RunRecords, key: str, target: BranchRecord) -> No
 
 
 def _take_branch(records: RunRecords, record: RunRecord, known: Version[Any] | None) -> RunRecord:
-    """Take the run's branch for this attempt, and return the present record after that.
-
-    Args:
-        known: The branch as it was read before; `ABSENT_VERSION` if it did not exist.
-    """
+    """Take the run's branch for this attempt, and return the present record after that."""
     named, found = records.stores.refs.name_and_read(records.place(record.key))
     take_branch(records.stores, record, known=known, named=named)
     return _look_again(records, record, records.read(record.key, found[0]) if found else None)

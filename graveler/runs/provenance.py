@@ -17,9 +17,7 @@ from graveler.runs.records import RunRecords
 from graveler.runs.state import Publish
 from graveler.values import deferred_entry
 
-_JOB = {"airflow": "dag_id", "dagster": "job"}
-_PARTITION = {"airflow": "partition_key", "dagster": "partition"}
-_STEP = {"airflow": "task_id", "dagster": "step"}
+_AIRFLOW = {"job": "dag_id", "partition": "partition_key", "step": "task_id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +47,14 @@ class Origin:
     hour: str = ""
 
     def _names(self) -> dict[str, str]:
-        prefix = self.orchestrator
+        words = _AIRFLOW if self.orchestrator == "airflow" else {}
+        own = {
+            name: f"{self.orchestrator}.{words.get(name, name)}"
+            for name in ("job", "run_id", "partition", "step")
+        }
         return {
             "orchestrator": "orchestrator",
-            "job": f"{prefix}.{_JOB.get(prefix, 'job')}",
-            "run_id": f"{prefix}.run_id",
-            "partition": f"{prefix}.{_PARTITION.get(prefix, 'partition')}",
-            "step": f"{prefix}.{_STEP.get(prefix, 'step')}",
+            **own,
             "code_version": "code.version",
             "url": "url",
             "hour": "hour",
@@ -166,7 +165,6 @@ def why(records: RunRecords, path: str, ref: str) -> Why:
 
 
 def _inputs(*all_metadata: Mapping[str, str]) -> tuple[Input, ...]:
-    """Return the inputs of the first metadata that has them."""
     for metadata in all_metadata:
         if text := metadata.get("graveler.inputs"):
             return decode_inputs(text)

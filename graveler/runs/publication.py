@@ -8,7 +8,6 @@ from graveler.base.telemetry import PUBLISH
 from graveler.errors import (
     FencedError,
     GateFailedError,
-    GravelerError,
     InternalError,
     MergeConflictError,
     ProtectedBranchError,
@@ -22,9 +21,9 @@ from graveler.publishing.candidacy import Candidacy, land_candidate
 from graveler.publishing.landing import CommitSpec, Landed, Tip, make_commit, tip_of
 from graveler.publishing.panel import Judged
 from graveler.publishing.tracing import traced
-from graveler.refs.pack_rule import PackRule, PackRules
+from graveler.refs.pack_rule import PACKING, PackRule
 from graveler.refs.refs import Look
-from graveler.refs.settings import PROTECTION, Rules
+from graveler.refs.settings import PROTECTION, REQUIRED_GATES, Rules
 from graveler.repository.commits.packing import pack_published
 from graveler.repository.merges import build_merge
 from graveler.repository.strategies import Settlement, Strategy, settling
@@ -32,7 +31,6 @@ from graveler.runs.branch import committed_head, freeze
 from graveler.runs.history import check_fork
 from graveler.runs.lifecycle import drop, own, park, publish_of, settle_publish
 from graveler.runs.record import (
-    Refusal,
     RunHandle,
     RunRecord,
     after,
@@ -46,13 +44,7 @@ from graveler.runs.state import RunEvent, RunState, next_state
 
 @dataclass(frozen=True, slots=True)
 class PublishTerms:
-    """The terms of a publish, without its gates.
-
-    Attributes:
-        message: Message of the commit on the target; "" for one that names the run.
-        accepts: Called with each head of the target before the candidate for it is built; an
-            exception refuses the publish, and the target does not move. None accepts every head.
-    """
+    """The terms of a publish, without its gates."""
 
     strategy: Strategy | None = None
     message: str = ""
@@ -120,8 +112,7 @@ def publish(
                 work.end(result.commit, landed=not result.already)
                 return result
         except (GateFailedError, MergeConflictError, SchemaChangedError) as error:
-            refusal = _refusal(records, error)
-            park(records, run, reason=refusal.reason, refusal=refusal)
+            park(records, run, reason=str(error), refusal=error)
             raise
     except (FencedError, RunStateError):
         record = records.get(run.key)
@@ -131,12 +122,7 @@ def publish(
 
 
 class _Read(NamedTuple):
-    """The records that a publish begins with, all read at one moment.
-
-    Attributes:
-        branch: The run's branch; None if it is gone.
-        target: The target; None if it is gone.
-    """
+    """The records that a publish begins with, all read at one moment."""
 
     run: Version[Any]
     branch: Version[Any] | None
@@ -148,14 +134,13 @@ class _Read(NamedTuple):
 
 def _read(records: RunRecords, run: RunHandle, into: str) -> _Read:
     refs = records.stores.refs
-    packing = PackRules(refs.settings)
     found, branch, target, required, rules, pack_rule = refs.together.read(
         records.place(run.key),
         refs.branches.place(run.branch),
         refs.branches.place(into),
-        refs.requirements.place,
+        refs.settings.place(REQUIRED_GATES),
         refs.settings.place(PROTECTION),
-        packing.place,
+        refs.settings.place(PACKING),
     )
     if found is None:
         records.get(run.key)  # raises
@@ -166,8 +151,8 @@ def _read(records: RunRecords, run: RunHandle, into: str) -> _Read:
         branch,
         target,
         required,
-        PROTECTION.default if rules is None else rules.record,
-        packing.read(pack_rule),
+        PROTECTION.of(rules),
+        PACKING.of(pack_rule),
     )
 
 
@@ -186,7 +171,7 @@ def preview_verdicts(
         return ()
     names = {verdict.gate for verdict in verdicts}
 
-    def change(now: RunRecord | None) -> RunRecord:
+    def change(now: RunRecord) -> RunRecord:
         now = _still(now, record)
         others = [verdict for verdict in now.verdicts if verdict.gate not in names]
         return replace(now, verdicts=(*others, *verdicts))
@@ -196,11 +181,7 @@ def preview_verdicts(
 
 
 class RunCandidacy(Candidacy[PublishResult]):
-    """A run's head on its way to the target.
-
-    Args:
-        seen: The records that were read at the beginning, for the first look at the target.
-    """
+    """A run's head on its way to the target."""
 
     def __init__(
         self,
@@ -227,7 +208,7 @@ class RunCandidacy(Candidacy[PublishResult]):
         seen, self._seen = self._seen, None
         if seen is None or seen.target is None:
             return super().look()
-        self.load_required_gates(self.stores.refs.requirements.read(seen.required))
+        self.load_required_gates(REQUIRED_GATES.of(seen.required))
         self.pack_rule = seen.pack_rule
         return tip_of(self.stores, Look.of(seen.target, None))
 
@@ -269,17 +250,6 @@ class RunCandidacy(Candidacy[PublishResult]):
         context = RunContext(self._record.key, self._record.attempt, self._record.metadata)
         return Candidate(self.stores, candidate, target=head, into=self.into, run=context)
 
-    def check(self, candidate: Commit, head: Commit) -> None:
-        """Run the gates; a refusal is also recorded on the run."""
-        try:
-            super().check(candidate, head)
-        except GateFailedError as error:
-            mine, verdicts = self._record, error.verdicts
-            self._records.update(
-                mine.key, lambda record: replace(_still(record, mine), verdicts=verdicts)
-            )
-            raise
-
     def announce(self, candidate: Commit) -> bool:
         """Record the candidate on the run, so that a newer attempt can look for it on the target.
 
@@ -288,7 +258,7 @@ class RunCandidacy(Candidacy[PublishResult]):
             candidate, which must be settled first.
         """
 
-        def change(record: RunRecord | None) -> RunRecord:
+        def change(record: RunRecord) -> RunRecord:
             record = own(record, self._record)
             if record.state is RunState.PUBLISHING:
                 return record
@@ -301,12 +271,12 @@ class RunCandidacy(Candidacy[PublishResult]):
             )
 
         self._known = self._records.updated(self._record.key, change, self._known)
-        return bool(self._known.record.candidate == candidate.id)
+        return self._known.record.candidate == candidate.id
 
     def lost(self, candidate: Commit) -> None:
         """Record on the run that the candidate did not land."""
 
-        def change(record: RunRecord | None) -> RunRecord:
+        def change(record: RunRecord) -> RunRecord:
             record = own(record, self._record)
             if record.state is not RunState.PUBLISHING or record.candidate != candidate.id:
                 return record  # another process has settled it
@@ -326,10 +296,9 @@ class RunCandidacy(Candidacy[PublishResult]):
             landed=commit is not None,
         )
 
-        def change(record: RunRecord | None) -> RunRecord:
-            if record is None or self._is_over(record):
-                # a newer attempt found the candidate on the target, and continued from it
-                return record or self._records.get(self._record.key)
+        def change(record: RunRecord) -> RunRecord:
+            if record.fence != self._record.fence or record.state is RunState.PUBLISHED:
+                return record  # a newer attempt found the candidate on the target
             if record.state is RunState.PUBLISHING and record.candidate != announced:
                 return record  # another process of this attempt is about to land a candidate
             return published(record, publish)
@@ -345,12 +314,9 @@ class RunCandidacy(Candidacy[PublishResult]):
         pack_published(self.stores, self.into, commit, self.pack_rule)
         return PublishResult(commit, already=False, verdicts=self.verdicts)
 
-    def _is_over(self, record: RunRecord) -> bool:
-        return record.fence != self._record.fence or record.state is RunState.PUBLISHED
 
-
-def _still(now: RunRecord | None, record: RunRecord) -> RunRecord:
-    if now is None or now.fence != record.fence:
+def _still(now: RunRecord, record: RunRecord) -> RunRecord:
+    if now.fence != record.fence:
         raise FencedError(f"run {record.key!r} was opened again while it was judged")
     return now
 
@@ -359,15 +325,9 @@ def _check_takes_merges(records: RunRecords, record: RunRecord, rules: Rules) ->
     try:
         rules.check(record.into, "merge")
     except ProtectedBranchError as error:
-        refusal = _refusal(records, error)
-        records.update(record.key, lambda now: refused(_still(now, record), refusal))
+        refusal, at = error, records.stores.clock.now()
+        records.update(record.key, lambda now: refused(_still(now, record), refusal, at))
         raise
-
-
-def _refusal(records: RunRecords, error: GravelerError) -> Refusal:
-    verdicts = error.verdicts if isinstance(error, GateFailedError) else ()
-    gates = tuple(verdict.gate for verdict in verdicts if verdict.refuses)
-    return Refusal(records.stores.clock.now(), str(error), gates)
 
 
 def _result(records: RunRecords, record: RunRecord) -> PublishResult:

@@ -21,7 +21,7 @@ from graveler.errors import (
 from graveler.model import BranchRecord
 from graveler.runs import lifecycle
 from graveler.runs.branch import drop_branch
-from graveler.runs.record import LEASE, RunHandle, RunRecord
+from graveler.runs.record import LEASE, RunRecord
 from graveler.runs.records import Appointment, RunRecords
 from graveler.runs.state import RunState
 
@@ -95,12 +95,7 @@ def reap_due(records: RunRecords, *, but: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Reaper:
-    """Reaps the runs of one repository.
-
-    Attributes:
-        dry_run: Whether to yield the actions without performing them.
-        errors: The errors of runs that could not be reaped.
-    """
+    """Reaps the runs of one repository."""
 
     records: RunRecords
     now: datetime
@@ -108,7 +103,6 @@ class _Reaper:
     errors: list[GravelerError] = field(default_factory=list)
 
     def reap_due(self) -> Iterator[Reaped]:
-        """Check only the runs that are due."""
         seen: set[str] = set()
         for appointment in self.records.index.due(self.now):
             try:
@@ -149,7 +143,7 @@ class _Reaper:
         expires = None if record is None else record.expires
         if record is None or expires is None:
             if appointment.last:
-                index.settle(appointment)
+                index.drop(appointment.row)
             else:
                 index.put_off(appointment, self.now + LEASE, last=True)
             return
@@ -185,7 +179,6 @@ class _Reaper:
     def _reap(self, record: RunRecord) -> Reaped | None:
         """Reap a run that is due; None if another process was first."""
         reason = _reason(record)
-        stores = self.records.stores
         try:
             if _is_dropped(record):
                 after = lifecycle.abandon(
@@ -198,8 +191,9 @@ class _Reaper:
             else:
                 after = claimed = self._claim(record, reason)
                 if claimed.live:
-                    handle = RunHandle.of(claimed, location=stores.location, repository=stores.name)
-                    after = lifecycle.park(self.records, handle, reason=reason)
+                    after = lifecycle.park(
+                        self.records, self.records.handle(claimed), reason=reason
+                    )
                     if after.fence != claimed.fence:
                         return None  # another reaper has claimed it again and parked it
         except (FencedError, RunStateError):
@@ -215,8 +209,8 @@ class _Reaper:
         parks the run, the next reaper claims the run again.
         """
 
-        def change(now: RunRecord | None) -> RunRecord:
-            now = lifecycle.settle_publish(self.records, now or self.records.get(record.key))
+        def change(now: RunRecord) -> RunRecord:
+            now = lifecycle.settle_publish(self.records, now)
             if not now.live:
                 return now
             if now.attempt != record.attempt or now.state is not RunState.OPEN:
@@ -228,7 +222,6 @@ class _Reaper:
         return self.records.update(record.key, change)
 
     def _expected(self, record: RunRecord) -> Reaped:
-        """Return the action that the reaper would perform."""
         after = RunState.REAPED if _is_dropped(record) else RunState.PARKED
         if lifecycle.observe_publish(self.records, record).state is RunState.PUBLISHED:
             after = RunState.PUBLISHED

@@ -14,7 +14,7 @@ from graveler.base.records import (
     decode_json,
     encode_json,
 )
-from graveler.errors import CorruptionError, InvalidInputError
+from graveler.errors import CorruptionError, GateFailedError, GravelerError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.gates.verdicts import bounded
 from graveler.runs.state import Publish, RunEvent, RunState, next_state, with_publish
@@ -291,10 +291,18 @@ def published(record: RunRecord, publish: Publish) -> RunRecord:
     )
 
 
-def refused(record: RunRecord, refusal: Refusal) -> RunRecord:
-    """Return the record with a refusal added."""
-    refusal = replace(refusal, reason=shortened(refusal.reason))
-    return replace(record, refusals=(*record.refusals, refusal)[-_REFUSALS_KEPT:])
+def refusal_of(error: GravelerError, at: datetime, *, most: int = _LONGEST_REASON) -> Refusal:
+    """Return what a record keeps of a refused publish."""
+    verdicts = error.verdicts if isinstance(error, GateFailedError) else ()
+    gates = tuple(verdict.gate for verdict in verdicts if verdict.refuses)
+    return Refusal(at, str(error)[:most], gates)
+
+
+def refused(record: RunRecord, error: GravelerError, at: datetime) -> RunRecord:
+    """Return the record of a run after a refused publish."""
+    verdicts = error.verdicts if isinstance(error, GateFailedError) else record.verdicts
+    refusals = (*record.refusals, refusal_of(error, at))[-_REFUSALS_KEPT:]
+    return replace(record, verdicts=verdicts, refusals=refusals)
 
 
 def shortened(reason: str) -> str:

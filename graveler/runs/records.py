@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from graveler.base.clock import from_unix_us, unix_us
+from graveler.base.clock import unix_us
 from graveler.base.names import run_branch
 from graveler.base.read_only import refuse_writes
 from graveler.base.records import DigestOrNone, Schema, read_key
 from graveler.errors import (
     AlreadyExistsError,
-    CorruptionError,
     FencedError,
     GravelerError,
     InvalidInputError,
@@ -32,7 +31,7 @@ from graveler.errors import (
 from graveler.kv.record_store import ABSENT_VERSION, Place, RecordStore, Version
 from graveler.kv.store import KVStore
 from graveler.reads.stores import Stores
-from graveler.runs.record import RunRecord, decode_run, encode_run
+from graveler.runs.record import RunHandle, RunRecord, decode_run, encode_run
 
 _RUN = b"run/"
 _STEP = b"step/"
@@ -98,6 +97,11 @@ class RunRecords:
         names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
         return next(filter(None, map(self.find_branch, names)), None)
 
+    def handle(self, record: RunRecord) -> RunHandle:
+        """Return the handle of the present attempt of a run."""
+        stores = self.stores
+        return RunHandle.of(record, location=stores.location, repository=stores.name)
+
     def list(self) -> Iterator[RunRecord]:
         """Yield every run, by branch name."""
         for record in self.each():
@@ -116,22 +120,14 @@ class RunRecords:
                 yield record
 
     def latest(self, start: RunRecord | None = None) -> Iterator[RunRecord]:
-        """Yield every run, the latest opened first; reads no more than it yields.
-
-        Args:
-            start: Only runs after this one.
-        """
-        for row, branch in self.index.latest(start):
+        """Yield every run, the latest opened first; reads no more than it yields."""
+        for row, branch in self.index.opened(b"" if start is None else opened_key(start) + b"\0"):
             record = self.find_branch(branch)
             if record is not None and opened_key(record) == row:
                 yield record
 
     def live(self, start: RunRecord | None = None) -> Iterator[RunRecord]:
-        """Yield the runs that are not over, the latest opened first; reads no others.
-
-        Args:
-            start: Only runs after this one.
-        """
+        """Yield the runs that are not over, the latest opened first; reads no others."""
         expected = filter(None, map(self.find_branch, self.index.expected()))
         ordered = sorted((opened_key(record), record) for record in expected if record.live)
         first = b"" if start is None else opened_key(start)
@@ -145,51 +141,50 @@ class RunRecords:
         """Return the record that was found at the place of a key, or None."""
         return _checked(key, None if found is None else found.record)
 
-    def update(self, key: str, change: Callable[[RunRecord | None], RunRecord]) -> RunRecord:
+    def update(self, key: str, change: Callable[[Any], RunRecord]) -> RunRecord:
         """Replace the record by ``change(record)`` in one atomic step and return it.
 
         `change` runs again after a lost race; an exception ends the update. If it returns the
         same record, nothing is written.
         """
-        record: RunRecord = self.updated(key, change).record
-        return record
+        return self.updated(key, change).record
 
     def updated(
         self,
         key: str,
-        change: Callable[[RunRecord | None], RunRecord],
+        change: Callable[[Any], RunRecord],
         known: Version[Any] | None = None,
-    ) -> Version[Any]:
+        *,
+        opens: bool = False,
+    ) -> Version[RunRecord]:
         """Update a record, and return it with its predicate; see `RecordStore.updated`.
 
-        Args:
-            change: As for `update`; it may be called once more for an outdated version.
-            known: A version of the record for the first try, which may be outdated.
+        If the run does not exist, `change` gets None from an opener; others fail.
         """
         refuse_writes(f"run {key!r}")
         clock, ids = self.stores.clock, self.stores.ids
-        before: RunRecord | None = None if known is None else known.record
+        surplus: set[bytes] = set()
 
         def changed(record: RunRecord | None) -> RunRecord:
-            nonlocal before
-            before = _checked(key, record)
-            new = change(before)
+            nonlocal surplus
+            surplus, before = set(), _checked(key, record)
+            new = change(before if before or opens else self.get(key))
             if new is before:
                 return new
             new = replace(new, updated=clock.now(), nonce=ids.unique())
-            self.index.prepare(before, new)
+            surplus = self.index.prepare(before, new)
             return new
 
         after = self._runs.updated(
             run_branch(key), changed, what=f"run {key!r}", clock=clock, ids=ids, known=known
         )
-        if after.record is not before:
-            self.index.clear(before, after.record)
+        for row in surplus:
+            self.index.drop(row)
         return after
 
     def drop_outdated_rows(self, before: datetime) -> None:
         """Delete the rows that openers left before a time because they lost a race or died."""
-        for row, branch in self.index.older(before):
+        for row, branch in self.index.opened(_opened_key("", before)):
             record = self.find_branch(branch)
             if record is None or opened_key(record) != row:
                 self.index.drop(row)
@@ -201,11 +196,7 @@ class RunRecords:
     def next_try(
         self, step_branch: str, run_attempt: int, newest: Version[Any] | None, owner: str = ""
     ) -> tuple[int, str]:
-        """Count a try of a step; return its number and its fence, both unique to the try.
-
-        Args:
-            owner: The owner of the step, or "".
-        """
+        """Count a try of a step; return its number and its fence, both unique to the try."""
         clock, ids = self.stores.clock, self.stores.ids
         what = f"step {step_branch!r}"
 
@@ -268,11 +259,6 @@ class RunRecords:
         """Return the fence of the newest try of a step, or ""."""
         return (self._tries.get(step_branch) or _Try()).fence
 
-    @staticmethod
-    def fence_of_try(found: Version[Any] | None) -> str:
-        """Return the fence of the version that was found at `try_place`, or ""."""
-        return "" if found is None else str(found.record.fence)
-
 
 def _checked(key: str, record: RunRecord | None) -> RunRecord | None:
     if record is not None and record.key != key:
@@ -285,13 +271,9 @@ def _checked(key: str, record: RunRecord | None) -> RunRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class Appointment:
-    """The time at which a run must be checked.
+    """The row of a run that must be checked, and whether it was over at the previous check."""
 
-    Attributes:
-        last: Whether the run was already over at the previous check.
-    """
-
-    at: datetime
+    row: bytes
     branch: str
     last: bool
 
@@ -303,19 +285,15 @@ class RunIndex:
         self._kv = kv
         self._partition = partition
 
-    def prepare(self, old: RunRecord | None, new: RunRecord) -> None:
-        """Write the rows that a record needs, before it replaces `old`."""
-        missing = _rows(new) - _rows(old)
-        if missing:
-            self._kv.set_many(self._partition, [(key, _FIRST) for key in sorted(missing)])
-
-    def clear(self, old: RunRecord | None, new: RunRecord) -> None:
-        """Delete the rows that only `old` needed, after the record has replaced it.
+    def prepare(self, old: RunRecord | None, new: RunRecord) -> set[bytes]:
+        """Write the rows that a record needs, before it replaces `old`, and return the surplus ones.
 
         The appointment of a run that is now over stays until `forget`.
         """
-        for key in _rows(old) - _rows(new) if new.live else ():
-            self.drop(key)
+        had, needs = _rows(old), _rows(new)
+        if missing := needs - had:
+            self._kv.set_many(self._partition, [(key, _FIRST) for key in sorted(missing)])
+        return had - needs if new.live else set()
 
     def forget(self, record: RunRecord) -> None:
         """Delete the appointment of a run that is over and has left no branch."""
@@ -327,37 +305,22 @@ class RunIndex:
         for key, value in self._kv.scan_below(self._partition, _DUE):
             if key >= until:
                 return
-            yield Appointment(*_read_due(key), last=value == _LAST)
+            yield Appointment(key, _branch_of(key), value == _LAST)
 
     def put_off(self, appointment: Appointment, to: datetime, *, last: bool = False) -> None:
         """Replace an appointment by a later one."""
-        row = _LAST if last else _FIRST
-        self._kv.set(self._partition, _due_key(appointment.branch, to), row)
-        self.settle(appointment)
-
-    def settle(self, appointment: Appointment) -> None:
-        """Delete an appointment."""
-        self.drop(_due_key(appointment.branch, appointment.at))
+        row = _due_key(appointment.branch, to)
+        self._kv.set(self._partition, row, _LAST if last else _FIRST)
+        self.drop(appointment.row)
 
     def expected(self) -> set[str]:
         """Return the branches of the runs with an appointment, including all unfinished runs."""
-        return {_read_due(key)[1] for key, _ in self._kv.scan_below(self._partition, _DUE)}
+        return {_branch_of(key) for key, _ in self._kv.scan_below(self._partition, _DUE)}
 
-    def latest(self, start: RunRecord | None = None) -> Iterator[tuple[bytes, str]]:
-        """Yield row and branch of each run, the latest opened first; some rows may be outdated.
-
-        Args:
-            start: Only runs after the row of this record.
-        """
-        return self._opened(b"" if start is None else opened_key(start) + b"\0")
-
-    def older(self, than: datetime) -> Iterator[tuple[bytes, str]]:
-        """Yield the rows of `latest` that were opened before a time."""
-        return self._opened(_opened_key("", than))
-
-    def _opened(self, start: bytes) -> Iterator[tuple[bytes, str]]:
+    def opened(self, start: bytes) -> Iterator[tuple[bytes, str]]:
+        """Yield row and branch of each run, the latest opened first; some rows may be outdated."""
         rows = self._kv.scan_below(self._partition, _OPENED, start)
-        return ((key, _read_opened(key)) for key, _ in rows)
+        return ((key, _branch_of(key)) for key, _ in rows)
 
     def drop(self, row: bytes) -> None:
         """Delete a row."""
@@ -389,21 +352,5 @@ def _due_key(branch: str, at: datetime) -> bytes:
     return _DUE + f"{unix_us(at):016x}/{branch}".encode()
 
 
-def _read_opened(key: bytes) -> str:
-    return _read(key, _OPENED)[1]
-
-
-def _read_due(key: bytes) -> tuple[datetime, str]:
-    us, branch = _read(key, _DUE)
-    try:
-        return from_unix_us(us), branch
-    except (ValueError, OverflowError) as error:
-        raise CorruptionError(f"row of a run: {key!r} names no time") from error
-
-
-def _read(key: bytes, prefix: bytes) -> tuple[int, str]:
-    number, _, branch = read_key(key[len(prefix) :], "row of a run").partition("/")
-    try:
-        return int(number, 16), branch
-    except ValueError as error:
-        raise CorruptionError(f"row of a run: {key!r} names no time") from error
+def _branch_of(row: bytes) -> str:
+    return read_key(row.split(b"/", 2)[-1], "row of a run")

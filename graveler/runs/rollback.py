@@ -3,7 +3,8 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
+from itertools import islice, takewhile
 
 from graveler.base.names import check_caller_pairs
 from graveler.committed.claims import claims_of, same_work
@@ -203,7 +204,6 @@ def _published(
 
 
 def _published_by(records: RunRecords, text: str, settled: _Settled) -> tuple[RunRecord, Publish]:
-    """Return the run and the publish of a commit."""
     commit = _find_commit(records.stores, text)
     key = None if commit is None else commit.metadata.get("graveler.run")
     if commit is None or key is None or "graveler.published" not in commit.metadata:
@@ -297,7 +297,6 @@ def _revert(
 
 
 def _overlap(record: RunRecord, published: Commit, error: MergeConflictError) -> MergeConflictError:
-    """Return the error of a rollback whose paths others have changed since."""
     shown = ", ".join(map(_changed_by, error.conflicts[:_NAMED]))
     more = error.count - _NAMED
     hint = ": roll those back first, the latest before the others"
@@ -347,7 +346,6 @@ def _check_latest(
 
 
 def _changed_by(conflict: Conflict) -> str:
-    """Return a path in conflict and the last change to it."""
     change = conflict.dest_change
     if change is None:
         return repr(conflict.path)
@@ -367,8 +365,7 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
         # in this direction no history is walked: a round that rests on it is rarely above its revert
         return not is_ancestor(records.stores.refs.commits, revert.id, later.commit)
 
-    def change(now: RunRecord | None) -> RunRecord:
-        record = now or records.get(key)
+    def change(record: RunRecord) -> RunRecord:
         marked = with_rollback(record.publishes, publish.commit, revert.id, rests)
         if marked == record.publishes:
             return record
@@ -378,58 +375,30 @@ def _note(records: RunRecords, record: RunRecord, publish: Publish, revert: Comm
         reason = f"rolled back by commit {revert.id[:12]}"
         return after(record, RunEvent.ROLLED_BACK, reason=reason)
 
-    key = record.key
-    return records.update(key, change)
+    return records.update(record.key, change)
 
 
 def _readers(records: RunRecords, record: RunRecord, published: Commit) -> tuple[RunRecord, ...]:
-    paths = _PublishedPaths(records.stores, published)
-    downstream = (
-        other
-        for other in records.list()
-        if other.key != record.key and any(map(paths.is_read_by, other.inputs))
-    )
-    return tuple(sorted(downstream, key=lambda other: other.key))
+    ranges, commits = records.stores.ranges, records.stores.refs.commits
 
+    @cache
+    def changed() -> list[tuple[bytes, bytes | None]]:
+        before = commits.get(published.parents[0])
+        changes = diff(ranges, before.metarange, published.metarange)
+        return [(change.key, change.right_value) for change in changes]
 
-class _PublishedPaths:
-    """The paths that a commit changed, compared with the inputs of other runs."""
-
-    def __init__(self, stores: Stores, published: Commit) -> None:
-        self._stores = stores
-        self._published = published
-        self._known: dict[Input, bool] = {}
-
-    def is_read_by(self, read: Input) -> bool:
+    @cache
+    def holds(read: Input) -> bool:
         """Return whether an input includes a path as the commit wrote it."""
-        if read not in self._known:
-            commit = self._stores.refs.commits.find(read.commit)
-            later = commit is not None and commit.generation >= self._published.generation
-            self._known[read] = later and self._holds(read)
-        return self._known[read]
-
-    def _holds(self, read: Input) -> bool:
-        """Return whether a path below the prefix has the record of the published commit."""
-        tree = self._stores.refs.commits.get(read.commit).metarange
-        return any(
-            get(self._stores.ranges, tree, key) == value
-            for key, value in self._changes_below(read.prefix)
+        commit, start = commits.find(read.commit), read.prefix.encode()
+        if commit is None or commit.generation < published.generation:
+            return False
+        first = bisect_left(changed(), start, key=lambda change: change[0])
+        below = takewhile(
+            lambda change: change[0].startswith(start), islice(changed(), first, None)
         )
+        return any(get(ranges, commit.metarange, key) == value for key, value in below)
 
-    def _changes_below(self, prefix: str) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the changes below the prefix: keys, with the value records in the commit."""
-        start = prefix.encode()
-        first = bisect_left(self._changed, start, key=lambda change: change[0])
-        for at in range(first, len(self._changed)):
-            if not self._changed[at][0].startswith(start):
-                return
-            yield self._changed[at]
-
-    @cached_property
-    def _changed(self) -> list[tuple[bytes, bytes | None]]:
-        """The keys that the commit changed, in order, with their value records in the commit."""
-        before = self._stores.refs.commits.get(self._published.parents[0])
-        return [
-            (change.key, change.right_value)
-            for change in diff(self._stores.ranges, before.metarange, self._published.metarange)
-        ]
+    others = (other for other in records.list() if other.key != record.key)
+    readers = (other for other in others if any(map(holds, other.inputs)))
+    return tuple(sorted(readers, key=lambda other: other.key))

@@ -88,7 +88,6 @@ class Run(RunBranch):
         Args:
             name: Name of the step; a new try replaces the earlier one.
             try_number: The caller's count of tries, stored in the commit.
-            metadata: Metadata of the commit.
             tables: What becomes of the Delta tables that an earlier try wrote. ``replace`` puts them
                 back to the version before it. ``keep`` leaves them, and the step replaces its rows.
             owner: Name of the program that the step belongs to, such as the run of an orchestrator. In
@@ -118,9 +117,7 @@ class Run(RunBranch):
         step that this process has opened, see `Step.environment`.
 
         Args:
-            name: Name of the step.
             try_number: The caller's count of tries, stored in the commit.
-            metadata: Metadata of the commit.
         """
         name = args.text(name, "name", most=RUN_KEY_BYTES)
         args.count(try_number, "try_number")
@@ -131,10 +128,6 @@ class Run(RunBranch):
         """Undo a step, as if it had run again and written nothing.
 
         A later change of another step to the same path stays, as in a retry.
-
-        Args:
-            step: Name of the step.
-            metadata: Metadata of the commit.
 
         Returns:
             The commit on the run's branch; None if the step had not joined.

@@ -10,10 +10,7 @@ from itertools import islice
 from typing import Unpack
 
 from graveler.base import arguments as args
-from graveler.base.arguments import (
-    BranchLike,
-    Moment,
-)
+from graveler.base.arguments import BranchLike, Moment
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
@@ -68,10 +65,6 @@ class Runs:
         return self._run(record)
 
     def _reap_later(self, but: str) -> None:
-        """Reap the first runs that are due, in the background.
-
-        When all due runs are done, this process does not check again for five minutes.
-        """
         now = self._repository.clock.now()
         if self._reaped is not None and abs(now - self._reaped) < _REAPED_EVERY:
             return
@@ -136,7 +129,7 @@ class Runs:
             RunStateError: The run that the key names is parked or over, and was not published.
         """
         states = (RunState.OPEN, RunState.PUBLISHING, RunState.PUBLISHED)
-        return _checked(given).handle(self._records, states)
+        return given.handle(self._records, states)
 
     def open_step(self, given: StepEnvironment) -> OpenStep:
         """Return the step that another process has opened and named by environment variables.
@@ -145,7 +138,7 @@ class Runs:
             FencedError: The try of the step is over.
             InvalidInputError: The variables name no open step.
         """
-        return open_step_of(self._records, _checked(given))
+        return open_step_of(self._records, given)
 
     @contextmanager
     def working(self, given: StepEnvironment) -> Iterator[Step | OpenStep]:
@@ -159,7 +152,7 @@ class Runs:
             InvalidInputError: The variables name no run, or no step.
         """
         leaving: SystemExit | None = None
-        with self._work(_checked(given)) as step:
+        with self._work(given) as step:
             try:
                 yield step
             except SystemExit as error:
@@ -212,9 +205,7 @@ class Runs:
         runs, only these are read.
 
         Args:
-            state: Only runs in this state.
             live: Only runs that are not over: open, publishing or parked.
-            limit: Largest number of records.
             after: Only runs after this one, the last of the previous page: its record or its key.
                 A run that was opened again since has a new position; its record keeps the old
                 position.
@@ -247,15 +238,13 @@ class Runs:
         A run that is over or parked does not change.
 
         Args:
-            key: The run.
             owner: Park only if the present attempt belongs to this owner.
             attempt: Park only if this is the present attempt.
-            reason: The reason to record.
 
         Raises:
             FencedError: Another attempt is present.
         """
-        handle = self._handle(self._present(key, owner, attempt))
+        handle = self._records.handle(self._present(key, owner, attempt))
         return lifecycle.park(self._records, handle, reason=args.reason_text(reason))
 
     def abandon(
@@ -264,10 +253,8 @@ class Runs:
         """Abandon a run: its branch is deleted, its record stays.
 
         Args:
-            key: The run.
             owner: Abandon only if the present attempt belongs to this owner.
             attempt: Abandon only if this is the present attempt.
-            reason: The reason to record.
 
         Raises:
             RunStateError: The run is published.
@@ -280,7 +267,6 @@ class Runs:
         return lifecycle.abandon(self._records, key, reason=reason, attempt=attempt)
 
     def _present(self, key: str, owner: str | None, attempt: int | None) -> RunRecord:
-        """Return the record of the present attempt, if it is this one."""
         key, owner = args.run_key(key), args.optional(args.text, owner, "owner")
         args.optional(args.count, attempt, "attempt", least=1)
         record = self._records.get(key)
@@ -386,7 +372,6 @@ class Runs:
                 the commit that published it.
             into: With a key, only publishes to this branch count.
             message: Message of the commit; by default a description.
-            metadata: Metadata of the commit.
 
         Raises:
             MergeConflictError: Later changes overlap; they are listed, and the target does not move.
@@ -415,12 +400,7 @@ class Runs:
         return readers(self._records, args.run_or_commit(key_or_commit))
 
     def _run(self, record: RunRecord) -> Run:
-        return Run(Attempt(self._records, self._handle(record), record))
-
-    def _handle(self, record: RunRecord) -> RunHandle:
-        return RunHandle.of(
-            record, location=self._repository.location, repository=self._repository.name
-        )
+        return Run(Attempt(self._records, self._records.handle(record), record))
 
 
 @contextmanager
@@ -449,13 +429,8 @@ def running(
 
 
 def _close_failed(run: Run, reason: str) -> None:
-    """End a failed run without masking its error."""
     try:
         if run.close(reason).attempt != run.attempt:
             _log.info("run %r: a newer attempt owns it", run.key)
     except Exception:  # noqa: BLE001 - must not mask the run's error
         _log.exception("run %r could not be parked; the next attempt will park it", run.key)
-
-
-def _checked(given: object) -> StepEnvironment:
-    return args.instance(given, "given", StepEnvironment, "a StepEnvironment")

@@ -129,9 +129,6 @@ def with_rollback(
     """Return the publishes of a run after a revert of the publish `commit`.
 
     Later publishes that changed nothing depend on it, and are reverted with it.
-
-    Args:
-        rests: Returns whether a later publish is not on top of `rollback`.
     """
     marked: list[Publish] = []
     reverted: Publish | None = None

@@ -24,7 +24,9 @@ class Application:
     def answer(self, request: Request, admit: Callable[[], None]) -> Answer:
         """Return the answer to a request; call `admit` when the client has shown the token."""
         path = request.target.partition("?")[0]
-        surface = next((each for each in self._surfaces if _is_below(path, each.prefix)), None)
+        surface = next(
+            (each for each in self._surfaces if f"{path}/".startswith(f"{each.prefix}/")), None
+        )
         failure = refusal if surface is None else surface.failure
         try:
             return self._answer(request, surface, admit)
@@ -77,10 +79,6 @@ def refusal(error: HttpError | GravelerError) -> Answer:
 def report(error: Exception) -> None:
     """Write an error to the standard error stream; an address is not written, it has the token."""
     sys.stderr.write(printable(f"graveler server: {error}") + "\n")
-
-
-def _is_below(path: str, prefix: str) -> bool:
-    return path == prefix or path.startswith(f"{prefix}/")
 
 
 def _unknown() -> HttpError:

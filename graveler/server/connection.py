@@ -155,7 +155,6 @@ class Connection:
         return Request(head.method.decode(), target, headers, body)
 
     def _closes(self, head: h11.Request) -> bool:
-        """Return whether the connection ends after this request."""
         wish = dict(head.headers).get(b"connection", b"").lower()
         old = head.http_version == b"1.0"
         return old or b"close" in wish or self._connections.closing
@@ -183,7 +182,6 @@ class Connection:
         return piece
 
     def _begin_chunk(self) -> None:
-        """Read the size of the next chunk, or what follows the last one."""
         line = self._line()
         size = _CHUNK.fullmatch(line)
         if size is None:
@@ -200,7 +198,6 @@ class Connection:
         raise HttpError(400, f"the body does not end with at most {_MOST_LINES} header lines")
 
     def _line(self) -> bytes:
-        """Return a line between chunks, without its end."""
         while (end := self._received.find(b"\r\n", self._at, self._at + _LINE_BYTES)) < 0:
             left = self._received[self._at :]
             if len(left) >= _LINE_BYTES:
@@ -210,7 +207,6 @@ class Connection:
         return line
 
     def _more(self) -> bytes:
-        """Return what the client sends now."""
         try:
             if self._http.they_are_waiting_for_100_continue:
                 begin = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
@@ -258,7 +254,6 @@ class Connection:
         self._deadline = None if seconds is None else monotonic() + seconds
 
     def _receive(self) -> bytes:
-        """Return bytes, none at the end, or raise TimeoutError."""
         left = _PROGRESS_SECONDS if self._deadline is None else self._deadline - monotonic()
         if left <= 0:
             raise TimeoutError
@@ -286,14 +281,11 @@ def _until_gone() -> Iterator[None]:
 
 
 class _Body:
-    """The body of a request."""
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._piece = b""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; none at the end."""
         piece = self._piece or self._connection.next_data()
         self._piece = piece[size:]
         return piece[:size]

@@ -10,11 +10,7 @@ _MOST_STRANGERS = 200
 
 
 class Connections:
-    """The connections of a server: those that wait for a request, and those with an active request.
-
-    Attributes:
-        closing: Whether the server stops; a connection then ends after its active request.
-    """
+    """The connections of a server: those that wait for a request, and those with an active request."""
 
     def __init__(self) -> None:
         self.closing = False
@@ -73,11 +69,7 @@ class Connections:
             self._changed.wait(seconds)
 
     def close(self, seconds: float | None) -> bool:
-        """End each connection when its request ends; return whether all have ended in time.
-
-        Args:
-            seconds: How long to wait for active requests; None for as long as they take.
-        """
+        """End each connection when its request ends; return whether all have ended in time."""
         with self._changed:
             self.closing = True
             for connection in self._idle:

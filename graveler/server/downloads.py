@@ -26,10 +26,6 @@ class Download:
     the same time. While many are sent, one thread does all this, with small pieces. Only the size of
     a file is checked if a part of it is sent. A part of a local file of the lake goes to the socket
     without a copy. A linked file is copied, because it may be written before the kernel has sent it.
-
-    Args:
-        start: The first byte.
-        length: Number of bytes.
     """
 
     def __init__(self, stores: Stores, entry: Entry, start: int, length: int) -> None:

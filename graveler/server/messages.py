@@ -36,12 +36,7 @@ class Body(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """A request.
-
-    Attributes:
-        headers: Its headers by lower-case name.
-        body: Its body; None if it has none.
-    """
+    """A request."""
 
     method: str
     target: str
@@ -108,12 +103,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request.
-
-    Attributes:
-        reason: The words next to the status; "" for the usual ones.
-        download: Bytes of a file, which are the body instead of `content`.
-    """
+    """The answer to a request."""
 
     status: int = 200
     content: bytes = b""
@@ -129,11 +119,7 @@ class Answer:
 
 
 class Surface(Protocol):
-    """A protocol of the server.
-
-    Attributes:
-        prefix: The start of its paths, without a slash at the end.
-    """
+    """A protocol of the server."""
 
     prefix: str
     methods: frozenset[str]

@@ -68,11 +68,7 @@ class TokenCheck:
         self._token = token.encode()
 
     def admits(self, query: Mapping[str, str], authorization: str) -> bool:
-        """Return whether a request has the token, in any place where it may have it.
-
-        Args:
-            authorization: Its ``Authorization`` header, or "".
-        """
+        """Return whether a request has the token, in any place where it may have it."""
         scheme, _, bearer = authorization.partition(" ")
         return any(
             [

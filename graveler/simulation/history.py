@@ -29,7 +29,6 @@ class History:
 
     Attributes:
         base: Called once for each policy; returns the initial tree as changes in key order.
-        other: The commits of a second branch on that tree, which is then merged; None for none.
     """
 
     name: str
@@ -52,9 +51,6 @@ def written(key: bytes, version: int = 0, size: int = VALUE_BYTES) -> StagedChan
     """Return the change that puts a version of an entry at a key.
 
     Its ids and its content are invented. They are equal only for equal arguments.
-
-    Args:
-        version: Version of the entry at that key.
     """
     # the version is not a seed: short keys with certain seeds have equal hashes
     digest = xxh3_128_digest(key + version.to_bytes(8, "big", signed=True))

@@ -24,12 +24,7 @@ _OTHER_FOLDERS = 33
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The size of a pattern.
-
-    Attributes:
-        files: Number of files that each commit changes, in each table if there are several.
-        seed: Seed of the random numbers; equal seeds give equal histories.
-    """
+    """The size of a pattern."""
 
     files: int
     commits: int
@@ -79,11 +74,7 @@ def _appends(sizes: Sizes) -> History:
 
 
 def compaction(base: Base, sizes: Sizes) -> History:
-    """Return a history in which each commit replaces the files of 5 folders by fewer files.
-
-    Args:
-        sizes: The sizes; only the number of commits and the seed are used.
-    """
+    """Return a history in which each commit replaces the files of 5 folders by fewer files."""
 
     def commits() -> Iterator[list[StagedChange]]:
         random = Random(sizes.seed + 1)
@@ -111,11 +102,7 @@ def compaction(base: Base, sizes: Sizes) -> History:
 
 
 def updates(base: Base, sizes: Sizes) -> History:
-    """Return a history in which each commit rewrites random files.
-
-    Args:
-        sizes: The sizes; only the numbers of files and commits and the seed are used.
-    """
+    """Return a history in which each commit rewrites random files."""
 
     def commits() -> Iterator[list[StagedChange]]:
         random = Random(sizes.seed + 1)

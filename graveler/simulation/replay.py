@@ -20,11 +20,7 @@ from graveler.values import encode_range_info
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy to replay a history under.
-
-    Attributes:
-        as_lakefs: Whether lakeFS's rule decides which ranges a commit writes again.
-    """
+    """A policy to replay a history under."""
 
     name: str
     splitting: Splitting
@@ -74,11 +70,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A history under one policy.
-
-    Attributes:
-        merge: The merge, if the history has a second branch.
-    """
+    """A history under one policy."""
 
     policy: Policy
     base: int
@@ -90,11 +82,7 @@ class Replay:
 def replay(
     history: History, policy: Policy, progress: Callable[[int], None] | None = None
 ) -> Replay:
-    """Replay a history under a policy, on ranges in memory.
-
-    Args:
-        progress: Called after each commit with the number of commits.
-    """
+    """Replay a history under a policy, on ranges in memory."""
     return _Replay(policy, progress).run(history)
 
 

@@ -49,11 +49,6 @@ def listed_history(
 
     Files that are no longer in the bucket are not in the history. A file that was written again
     counts only at its last time.
-
-    Args:
-        sort: Whether to sort them.
-        every: Length of the span of a commit.
-        commits: Number of commits to replay, the latest; older files are in the initial tree.
     """
     span = duration(every, "every", zero=False).total_seconds()
     listed = list(read_listings(files, columns=columns, sort=sort))

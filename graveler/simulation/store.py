@@ -55,11 +55,7 @@ class MemoryRange(RowList):
 
 
 class MemoryRanges(RangeStore):
-    """A store of ranges without files. Its metaranges are kept decoded.
-
-    Attributes:
-        opened: Logical bytes, by id, of the ranges that were opened since it was last cleared.
-    """
+    """A store of ranges without files. Its metaranges are kept decoded."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore(), RangeCache(None, 1))

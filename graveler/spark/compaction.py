@@ -51,11 +51,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Files of one partition that become one file.
-
-    Attributes:
-        folder: The partition's folder below the table's, with a slash at its end, or "".
-    """
+    """Files of one partition that become one file."""
 
     folder: str
     values: tuple[tuple[str, str | None], ...]

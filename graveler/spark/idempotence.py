@@ -1,11 +1,8 @@
 """The transactions of an application in the history of a commit.
 
-A commit that landed with ``txn=(app, version)`` has both in its metadata. The whole history is searched,
-also beyond merges of other branches, so that versions may come in any order. Searched commits are
-remembered: the next search reads only newer commits.
-
-A commit of a streaming batch also names the query. A query that lost its checkpoint counts from 0 again.
-Its batches must not be mistaken for those of the earlier query. Batches of one query come in order.
+A commit that landed with ``txn=(app, version)`` has both in its metadata; versions may come in any order.
+A commit of a streaming batch also names the query, because a query that lost its checkpoint counts from
+0 again. Searched commits are remembered.
 """
 
 from collections.abc import Mapping
@@ -30,12 +27,7 @@ _QUERY = "txn.query"
 
 @dataclass(frozen=True, slots=True)
 class Txn:
-    """The name of a transaction.
-
-    Attributes:
-        version: The part of its work, such as a day or a batch.
-        query: Id of the batch's streaming query, from its checkpoint; "" for none.
-    """
+    """The name of a transaction."""
 
     app: str
     version: int
@@ -74,7 +66,6 @@ class Landed:
         return next((known[one] for one in known if one.version == txn.version), None)
 
     def _of(self, app: str, head: Commit) -> dict[Txn, Commit]:
-        """Return the transactions of an application."""
         start, known = self._searched.get(app, ("", {}))
         if start and is_ancestor(self._commits, start, head.id):
             history = outside(self._commits, head.id, start)

@@ -169,7 +169,6 @@ class Tables:
         return self.spark.read.format("graveler").options(**options).load()
 
     def _options(self, kind: str, **options: str) -> dict[str, str]:
-        """Return the given options of the data source."""
         check_limit(self.spark)
         stores = self.repository.stores
         _check_opened(stores.location)
@@ -462,7 +461,6 @@ def _check_opened(location: str) -> None:
 
 
 def _check_view(spark: "SparkSession", name: Any) -> None:
-    """Refuse an invalid name of a temporary view."""
     from pyspark.errors import ParseException
 
     name = text(name, "name of a view")

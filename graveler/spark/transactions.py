@@ -1,13 +1,9 @@
 """Transactions: writes to several tables that land on a branch in one commit, or not at all.
 
-A transaction is a run without steps. It writes on a private branch, which is forked from the target. At
-the end the branch is published: it is merged into the target, again after each lost race. A failed
-transaction is dropped. The reaper of runs drops a transaction whose driver died, when its lease is over.
-
-Files that two transactions append do not conflict. Paths that a transaction has replaced, or found
-missing, must not have changed when it lands. They are compared with each head that it may land on. Every
-landing compares the folders in which a write has left files. A transaction compares more: partitions in
-other spellings, an overwrite without rows, and files that a compaction has combined.
+A transaction is a run without steps. Files that two transactions append do not conflict. Paths that a
+transaction has replaced, or found missing, must not have changed when it lands: they are compared with
+each head that it may land on, also where a landing compares less, as for partitions in other spellings,
+an overwrite without rows, and files that a compaction has combined.
 """
 
 import logging
@@ -35,8 +31,6 @@ _log = logging.getLogger(__name__)
 
 
 class _LandedBefore(Exception):
-    """The target already has the transaction."""
-
     def __init__(self, commit: Commit) -> None:
         super().__init__(f"in commit {commit.id[:12]} already")
         self.commit = commit

@@ -1,15 +1,7 @@
 """Blocks: sorted entries whose keys leave out the prefix that they share with the previous key.
 
-An entry::
-
-    varint  bytes shared with the previous key
-    varint  length of the rest of the key
-    varint  length of the value         (not in an index with delta-encoded values)
-    bytes   the rest of the key
-    bytes   value
-
-About every sixteenth entry is a restart: it has its whole key, so that reading can start
-there. The block ends with the offsets of the restarts and their number, 4 bytes each.
+About every sixteenth entry is a restart, which has its whole key. ``docs/formats/table.md`` has the
+bytes.
 """
 
 import struct
@@ -25,6 +17,7 @@ from graveler.sstable.format import DamageError, read_varint, read_varints, vari
 KEY_TRAILER_BYTES = 8
 """Behind each key of a record: type (1 byte), sequence number (7 bytes)."""
 PAIR_BYTES = 100  # about the memory that Python needs for one more pair
+_NEARLY_SPENT = BLOCK_BYTES - PAIR_BYTES - 2 * 127
 
 
 def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
@@ -50,10 +43,7 @@ def encode_block(pairs: Iterable[tuple[bytes, bytes]], interval: int) -> bytes:
 
 
 def bounds(block: bytes) -> tuple[int, ...]:
-    """Return the start of each run of entries, and the end of the last run.
-
-    A run is the entries from one restart to the next.
-    """
+    """Return the start of each run of entries, and the end of the last run."""
     count = int.from_bytes(block[-4:], "little")
     end = len(block) - 4 - 4 * count
     if count < 1 or end < 0:
@@ -74,10 +64,14 @@ def entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         at = start
         while at < stop:
             shared, rest, length = block[at : at + 3]
-            at += 3
-            if shared | rest | length > 127:
-                shared, rest, length, at = read_varints(block, at - 3)
-            key, at, spent = join_key(block, at, key, shared, rest, spent)
+            if shared | rest | length > 127 or shared > len(key) or spent > _NEARLY_SPENT:
+                shared, rest, length, at = read_varints(block, at)
+                key, at, spent = join_key(block, at, key, shared, rest, spent)
+            else:  # nearly always, and without a call
+                at += 3
+                key = key[:shared] + block[at : at + rest]
+                at += rest
+                spent += shared + rest + PAIR_BYTES
             yield key, block[at : at + length]
             at += length
         if at != stop:

@@ -1,10 +1,7 @@
-"""Fast decoding of many blocks at once: their records column by column.
+"""Fast decoding of many blocks at once with numpy: their records column by column.
 
-The first entries of all runs are decoded together, then the second entries, and so on. A run starts
-with a whole key, and graveler's tables have sixteen entries in each run. An uncommon form and any
-damage are left to `graveler.sstable.block`, which reads every form and reports what is wrong.
-
-Loading numpy takes longer than reading a few tables. This module is imported only for more records.
+The first entries of all runs are decoded together, then the second ones, and so on. An uncommon
+form and any damage are left to `graveler.sstable.block`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,11 +28,7 @@ _LONG_KEY = 0x8080
 
 
 class _Places(NamedTuple):
-    """Where the entries are. All but `counts` have one item for each entry.
-
-    Attributes:
-        shared: The number of bytes that the key shares with the previous key.
-    """
+    """Where the entries are. All but `counts` have one item for each entry."""
 
     counts: Any
     shared: Any
@@ -47,11 +40,7 @@ class _Places(NamedTuple):
 
 
 class Blocks:
-    """Consecutive blocks of a table.
-
-    Args:
-        stored: The compression type of each block, and its bytes as stored in the file.
-    """
+    """Consecutive blocks of a table."""
 
     def __init__(self, stored: Sequence[tuple[int, bytes]]) -> None:
         *bases, size = accumulate(starmap(decompressed_size, stored), initial=0)
@@ -78,10 +67,7 @@ class Blocks:
     def columns(self, separators: Sequence[bytes], after: bytes) -> Iterator[tuple[int, Columns]]:
         """Yield records, each time with the number of blocks that are complete by then.
 
-        The iterator stops before damage and before an uncommon form.
-
         Args:
-            separators: For each block, a key at or after its last key.
             after: Every key is greater than this.
         """
         # the first run of each block
@@ -129,11 +115,7 @@ def _rows(data: bytes, places: _Places, some: slice, key: bytes) -> Columns:
 
 
 def _places(data: Any, at: Any, stops: Any) -> _Places | None:
-    """Return where the entries of all runs are, or None if an entry has an uncommon form.
-
-    Args:
-        data: The bytes of the blocks, and some padding.
-    """
+    """Return where the entries of all runs are, or None if an entry has an uncommon form."""
     count = len(at)
     words = numpy.ndarray((len(data) - 3,), "<i4", data, strides=(1,))
     runs = numpy.arange(count, dtype="i4")  # the runs with entries left
@@ -182,7 +164,6 @@ def _header(data: Any, words: Any, at: Any) -> tuple[Any, Any, Any, Any]:
     A longer number is returned as one that is larger than any block.
 
     Args:
-        data: The bytes.
         words: For each position, the four bytes from there on as a number.
     """
     head = words[at]
@@ -200,11 +181,7 @@ def _header(data: Any, words: Any, at: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _number(data: Any, at: Any) -> tuple[Any, Any]:
-    low = data[at].astype("i4")
+    low, high = data[at].astype("i4"), data[at + 1].astype("i4")
     two = low >> 7
-    return (low & _LOW) + two * _seven(data[at + 1].astype("i4")), at + 1 + two
-
-
-def _seven(high: Any) -> Any:
-    """Return the amount that the second byte adds to a number."""
-    return numpy.where(high < _LONG, high << 7, BLOCK_BYTES)
+    more = numpy.where(high < _LONG, high << 7, BLOCK_BYTES)
+    return (low & _LOW) + two * more, at + 1 + two

@@ -31,11 +31,7 @@ def decompress(kind: int, stored: bytes) -> bytes:
 
 
 def decompress_into(kind: int, stored: bytes, block: bytearray | memoryview) -> None:
-    """Decompress `stored` into memory of the size that it declares.
-
-    Args:
-        block: The memory that receives the bytes.
-    """
+    """Decompress `stored` into memory of the size that it declares."""
     if kind == NO_COMPRESSION:
         block[:] = stored
         return

@@ -1,29 +1,7 @@
 """The smallest parts of a table: checksums, varints, block handles, the footer.
 
-A checksum has 32 bits. It covers the stored block and the compression type behind it. The footer
-states the kind of the checksums.
-
-Footer of format versions 2 to 5, the last 53 bytes of the file, integers little-endian::
-
-    0   1   checksum kind
-    1   40  metaindex handle, index handle, zeros
-    41  4   format version
-    45  8   magic
-
-Footer of format version 6, of the same length::
-
-    0   1   checksum kind
-    1   4   3e 00 7a 00
-    5   4   checksum of the footer, with zeros in place of these four bytes
-    9   4   base of the context checksum
-    13  4   size of the metaindex, which ends where the footer starts
-    17  24  zeros
-    41  12  format version and magic, as above
-
-Footer of LevelDB, the last 48 bytes; every checksum is CRC-32C::
-
-    0   40  metaindex handle, index handle, zeros
-    40  8   magic, other than RocksDB's
+A checksum covers the stored block and the compression type behind it, and the footer states its
+kind. Footers of versions 2 to 6 and of LevelDB are in ``docs/formats/table.md``.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,11 +1,7 @@
-"""The metadata of a table: the properties block and the index.
+"""The metadata of a table: the properties block, and the index of one or two levels.
 
-RocksDB's properties are named ``rocksdb.…``. graveler's are named ``graveler.…``, and their values
-are UTF-8 text.
-
-The index has a separator and a handle for each data block. The separator is at or after the last
-key of the block. A large index has two levels: one block whose entries lead to blocks of the index,
-each of the same form. The writer chooses the size above which it uses two levels.
+The index has a handle for each data block, and a separator, a key at or after the last key of the
+block.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +35,6 @@ class IndexForm(NamedTuple):
     """The form of the index.
 
     Attributes:
-        kind: 0 for one block, 2 for two levels.
         delta: Handles are stored as differences from the previous handle.
         user_keys: Separators have no trailer of type and sequence number.
     """
@@ -145,18 +140,14 @@ def _check_apart(handles: list[Handle]) -> None:
 
 
 def _entries(block: bytes, form: IndexForm) -> Iterator[tuple[bytes, Handle]]:
-    for key, handle in _delta_entries(block) if form.delta else _plain_entries(block):
+    plain = ((key, read_handle(value, 0)[0]) for key, value in entries(block))
+    for key, handle in _delta_entries(block) if form.delta else plain:
         if form.user_keys:
             yield key, handle
         elif len(key) < KEY_TRAILER_BYTES:
             raise DamageError(f"separator {key!r} has no trailer")
         else:
             yield key[:-KEY_TRAILER_BYTES], handle
-
-
-def _plain_entries(block: bytes) -> Iterator[tuple[bytes, Handle]]:
-    for key, value in entries(block):
-        yield key, read_handle(value, 0)[0]
 
 
 def _delta_entries(block: bytes) -> Iterator[tuple[bytes, Handle]]:

@@ -81,10 +81,7 @@ class BlockFile:
         return handle
 
     def properties(self) -> dict[str, bytes]:
-        """Return the properties, none for a table of LevelDB without them.
-
-        Names are ASCII. Other bytes of a name are decoded as Latin-1.
-        """
+        """Return the properties, none for a table of LevelDB without them."""
         if self.footer.version == LEVELDB and ROCKSDB_PROPERTIES not in self.metaindex:
             return {}
         handle = self.properties_handle
@@ -192,13 +189,11 @@ class TableReader:
                     total += len(batch)
                     yield Columns.of(batch)
                 position += 1
-        self._check_total(total)
+        if self.count is not None and total != self.count:
+            raise self._corruption(f"{total} records, but its properties say {self.count}")
 
     def _together(self, start: int) -> Iterator[tuple[int, Columns]]:
-        """Yield records from a block on, each time with the number of blocks complete by then.
-
-        The iterator stops after some MiB, and at a block that is damaged or has an uncommon form.
-        """
+        """Yield records from a block on, each time with the number of blocks complete by then."""
         from graveler.sstable.columns import Blocks
 
         separators, handles = self._index
@@ -212,10 +207,6 @@ class TableReader:
             if size < 2 * _TOGETHER:
                 after = separators[start - 1] if start else b""
                 yield from Blocks(stored).columns(separators[start:stop], after)
-
-    def _check_total(self, total: int) -> None:
-        if self.count is not None and total != self.count:
-            raise self._corruption(f"{total} records, but its properties say {self.count}")
 
     def _block(self, position: int) -> Iterator[Batch]:
         """Yield the records of a data block."""

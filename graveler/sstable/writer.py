@@ -1,13 +1,8 @@
 """Writing a table with RocksDB's own writer, so that equal records give equal bytes.
 
-RocksDB writes a random session id, the host's name and a running number into the properties of
-each table. Finalizing makes them equal for equal tables and adds the user's properties. It
-rewrites only the last kilobyte of the file.
-
-The session id must differ between tables. RocksDB names the blocks in a shared cache by session
-id, file number and offset, so two tables with the same session id would serve each other's
-records. The session id is a hash of the identity and of the index, which holds every block
-boundary.
+RocksDB writes a random session id, the host's name and a number into the properties: the end of the
+file is rewritten. The session id must differ between tables, because RocksDB's caches name blocks
+by it: it is a hash of the identity and of the index.
 """
 
 import errno
@@ -187,7 +182,6 @@ class TableWriter:
         Args:
             identity: The identity of the records, such as their range id. Two tables with the
                 same identity may serve each other's records from a cache.
-            properties: The user's properties, stored as ``graveler.<name>``.
         """
         if self._sst is None:
             raise StateError(f"table {self.path} is finished or aborted: write another one")

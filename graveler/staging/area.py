@@ -53,10 +53,7 @@ _NOTED = 64
 
 
 def laid_token(ids: IdSource) -> str:
-    """Return a new token for the voids with which a commit hides older staged writes.
-
-    The token comes after the tokens of these writes in the branch's record.
-    """
+    """Return a new token for the voids with which a commit hides older staged writes."""
     return f"{_LAID}{ids.unique()}"
 
 
@@ -138,11 +135,6 @@ class StagingArea:
         self._filled.discard(token)
         self._kv.delete_many(self._prefix + token, keys)
 
-    def remove(self, token: str, key: bytes) -> None:
-        """Remove the staged write of a key under a token that no other process writes to."""
-        self._filled.discard(token)
-        self._kv.delete(self._prefix + token, key)
-
     def get(self, newest_first: Sequence[str], key: bytes) -> bytes | None:
         """Return the newest staged write of `key`, or None, mostly in one round trip."""
         for tokens in batches(newest_first, MAX_KEYS):
@@ -203,10 +195,7 @@ class StagingArea:
             yield partition[len(self._prefix) :]
 
     def drop(self, *tokens: str) -> None:
-        """Remove all staged writes under tokens that no branch names any more.
-
-        This runs in the background. Writes that a dead process leaves behind are never read.
-        """
+        """Remove all staged writes under tokens that no branch names any more."""
         for token in tokens:
             self._filled.discard(token)
             self.background.run(partial(self._kv.drop, self._prefix + token))

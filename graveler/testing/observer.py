@@ -24,13 +24,7 @@ def contents(view: View) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A move of the branch to another commit.
-
-    Attributes:
-        call: The call that moved it.
-        commit: Id of the commit.
-        content: The relevant content of its tree.
-    """
+    """A move of the branch to another commit."""
 
     call: Call
     commit: str
@@ -38,13 +32,7 @@ class Move:
 
 
 class Observer:
-    """Observes a branch without calls that the watched process counts.
-
-    Attributes:
-        before: The relevant content of the branch at the beginning.
-        moves: The moves that changed the relevant content.
-        staged: The calls that staged a write on the branch.
-    """
+    """Observes a branch without calls that the watched process counts."""
 
     def __init__(self, repository: Repository, branch: str, same: Same) -> None:
         self._repository = repository

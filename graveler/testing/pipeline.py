@@ -108,7 +108,6 @@ class _Scene:
         self.repository = self._lake.repository(_REPOSITORY)
 
     def begin(self) -> Observer:
-        """Restore the initial state, and return an observer."""
         self.world.restore(self._beginning)
         self._lake = self.world.open()  # a lake without caches
         self.repository = self._lake.repository(_REPOSITORY)

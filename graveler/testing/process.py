@@ -40,17 +40,7 @@ _OBJECT_WRITES = frozenset({"put", "put_if_absent", "put_if_match", "delete"})
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call to a store.
-
-    Attributes:
-        number: Counted from 1.
-        store: ``kv`` or ``objects``.
-        name: The method.
-        partition: Partition of the key-value store, else "".
-        key: The key; "" for a whole partition.
-        writes: Whether it changes anything.
-        where: The caller's line of code, if it is known.
-    """
+    """One call to a store."""
 
     number: int
     store: str
@@ -67,17 +57,7 @@ class Call:
 
 
 class Process:
-    """The calls of one process to the stores that it shares with other processes.
-
-    Args:
-        seen: Called after each call that had its effect.
-
-    Attributes:
-        calls: The calls made so far.
-        struck: The call at which it was stopped.
-        dead: Whether it has died.
-        threaded: Whether threads other than the one that made it have called.
-    """
+    """The calls of one process to the stores that it shares with other processes."""
 
     _effects: ClassVar[RLock] = (
         RLock()
@@ -100,14 +80,7 @@ class Process:
     def strike(
         self, number: int, action: Action, *, moment: Moment = "before", of: str = ""
     ) -> None:
-        """Do `action` at a call from now on.
-
-        Args:
-            number: Number of the call, counted from 1.
-            action: Called with the call's name; may raise.
-            moment: Before or after the effect of the call.
-            of: The calls to count: ``kv``, ``objects``, or the name of a method.
-        """
+        """Do `action` at a call from now on."""
         self._number, self._action, self._moment, self._of = number, action, moment, of
         self._counted, self.struck = 0, None
 

@@ -94,10 +94,5 @@ class World:
 
 
 def link_unseen(branch: Branch, entries: Iterable[Entry]) -> int:
-    """Stage entries as if the caller had just written their files; return their number.
-
-    Args:
-        branch: A branch, run or step.
-        entries: The entries; they are not checked.
-    """
+    """Stage entries as if the caller had just written their files; return their number."""
     return StagedWrites(branch.repository, branch.name, fence_of(branch)).stage(entries)

@@ -117,7 +117,6 @@ def warn_of_followers(pipelines: Mapping[str, Iterable[dg.AssetsDefinition]]) ->
 
 
 def _parts(condition: Any) -> Iterator[Any]:
-    """Yield a condition and the conditions that it consists of."""
     if condition is not None:
         yield condition
         for child in condition.children:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import dagster as dg
@@ -150,7 +150,6 @@ class GravelerComponent(_Settings, dg.Component, dg.Resolvable):  # type: ignore
 
 
 def _variable(name: str, value: str | Mapping[str, str]) -> str:
-    """Return a value, or the environment variable that holds it."""
     if not isinstance(value, Mapping):
         return value
     if set(value) != {"env"}:
@@ -159,17 +158,14 @@ def _variable(name: str, value: str | Mapping[str, str]) -> str:
 
 
 def _load(what: str, name: str) -> Any:
-    """Return the object at ``package.module:NAME``."""
-    module, colon, attribute = name.partition(":")
-    if not colon:
+    if ":" not in name:
         raise InvalidInputError(f"{what} {name!r}: name it as `package.module:NAME`")
     try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+        return resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInputError(f"{what} {name!r} cannot be loaded: {error}") from error
 
 
 def _load_all(what: str, name: str) -> Sequence[Any]:
-    """Return the object or the several objects at ``package.module:NAME``."""
     value = _load(what, name)
     return list(value) if isinstance(value, list | tuple) else [value]

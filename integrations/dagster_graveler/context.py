@@ -73,12 +73,7 @@ def declare_pipeline(job: str, assets: Iterable[dg.AssetKey]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The graveler run of a Dagster run.
-
-    Attributes:
-        key: The key of the graveler run.
-        owner: The owner of its attempt: the id of the Dagster run, or ``backfill`` and an id.
-    """
+    """The graveler run of a Dagster run."""
 
     key: str
     owner: str

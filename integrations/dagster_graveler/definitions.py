@@ -60,13 +60,11 @@ def graveler_definitions(
         asset_checks: More checks; a blocking one stops publishing.
         partitions_def: The partitions of the assets; by default those that they have.
         io_manager: The IO manager of the assets; a ``GravelerIOManager`` if not given.
-        resources: More resources.
         publish_adhoc: Whether to publish assets that were selected by hand, with the same gates;
             otherwise their run is parked.
         pool: Dagster's pool of the publishing asset.
         automation_condition: When Dagster requests the publishing asset; by default in every run
             that it requests for any of the assets.
-        name: The prefix of all names.
 
     Raises:
         InvalidInputError: There is no asset that a run makes, or two assets have files in one folder,
@@ -217,10 +215,7 @@ def _catalogued(
     made: Iterable[dg.AssetsDefinition],
     resources: Mapping[str, object],
 ) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
-    """Return assets with references to their code; those that a run makes with kinds and tables.
-
-    Values of an asset's own definition are kept.
-    """
+    """Return assets with references to their code; those that a run makes with kinds and tables."""
     kinds = {key: ["graveler"] for asset in made for key in asset.keys}
     tables: dict[dg.AssetKey, Mapping[str, str]] = {}
     for spec, at, kind in _stored(made):
@@ -274,10 +269,7 @@ def _are_known(*settings: str) -> bool:
 def _common_partitions(
     assets: Iterable[dg.AssetsDefinition], given: dg.PartitionsDefinition[str] | None, publish: str
 ) -> dg.PartitionsDefinition[str] | None:
-    """Return the partitions of the run that makes all the assets; None if there are none.
-
-    An asset that Dagster would request in a run for no partition, which publishes nothing, is refused.
-    """
+    """Return the partitions of the run that makes all the assets; None if there are none."""
     specs = [spec for asset in assets for spec in asset.specs]
     common = given or next((spec.partitions_def for spec in specs if spec.partitions_def), None)
     for spec in specs:
@@ -299,7 +291,6 @@ def _common_partitions(
 
 
 def _common_policy(assets: Sequence[dg.AssetsDefinition]) -> dg.BackfillPolicy | None:
-    """Return the common policy of the assets, which must be in one run with the publishing asset."""
     policies = {asset.backfill_policy for asset in assets}
     if len(policies) > 1:
         raise InvalidInputError(

@@ -161,7 +161,6 @@ def plot(folders: Sequence[Folder], *, more: bool = False) -> str:
 
 
 def _largest(folders: Sequence[Folder]) -> Sequence[Folder]:
-    """Return the folders with the most files, and the sum of all others as one."""
     if len(folders) <= _ROWS:
         return folders
     largest = sorted(folders, key=lambda folder: -folder.files)[: _ROWS - 1]

@@ -36,7 +36,6 @@ def graveler_gates(
         asset: The asset that shows the checks.
         partitions_def: The partitions of the asset; without it the checks have no partition.
         deps: Other assets that the gates wait for.
-        name: The name of the step.
 
     Raises:
         InvalidInputError: Two gates have the same name as checks, which allow fewer characters.

@@ -48,15 +48,12 @@ def build_ingest_asset(
     quarantine branches (``graveler/quarantined``).
 
     Args:
-        name: The asset's name.
         branch: The ingestion branch; created if it does not exist.
         gates: Gates in addition to those that the target requires.
         on_refusal: ``hold`` or ``quarantine``.
         on_conflict: ``refuse``, ``target`` or ``ingest``: what becomes of paths that others changed.
         partitions_def: The hours, a ``dg.HourlyPartitionsDefinition``; without it each tick is
             for the last full hour.
-        group_name: Dagster's group.
-        pool: Dagster's pool.
     """
     branch_text(branch, "branch")
     choice(on_refusal, "on_refusal", POLICIES)

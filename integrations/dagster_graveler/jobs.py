@@ -43,12 +43,6 @@ def build_maintenance_job(
     collected only if there is a retention rule. A branch or a step that fails does not stop the
     others. The metadata of the op's output or of its failure list the completed work, and the
     failure names the failed parts.
-
-    Args:
-        name: The job's name.
-        pack: Pack branches.
-        reap: Reap runs.
-        gc: Collect garbage.
     """
     flag(pack, "pack"), flag(reap, "reap"), flag(gc, "gc")
 
@@ -76,7 +70,6 @@ def build_rollback_job(
     commits changed the same paths, it fails and the target does not move.
 
     Args:
-        name: The job's name.
         publish: The publishing asset, which gets an observation about its partition, as its assets do.
     """
 

@@ -71,7 +71,6 @@ def build_publish_asset(
     of `deps`, and main did not have it when the run began.
 
     Args:
-        name: The asset's name.
         deps: Every asset to publish; a blocking check of any of them stops it.
         gates: Checks of the tree that main would get.
         checks: The gates that Dagster shows as checks of this asset; by default all. Leave out gates
@@ -80,8 +79,6 @@ def build_publish_asset(
         backfill_policy: The policy of the assets: with ``BackfillPolicy.single_run()`` all the
             partitions of a backfill are published in one commit.
         strategy: ``source-wins`` or ``dest-wins`` for paths in conflict.
-        group_name: Dagster's group.
-        pool: Dagster's pool.
         automation_condition: When Dagster requests it; by default in every run that it requests
             for any of `deps`, so that assets with conditions of their own are published.
     """

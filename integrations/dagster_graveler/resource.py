@@ -150,7 +150,6 @@ class GravelerResource(LakeSettings):
         Leaving the block commits; a retry replaces the work of the earlier try.
 
         Args:
-            context: The context of the asset, op, check or output.
             name: The name of the step, for a function with several steps; all tries share it.
 
         Raises:
@@ -167,7 +166,6 @@ class GravelerResource(LakeSettings):
         return start_step(run, **self._step(context, name))
 
     def _step(self, context: StepContext | dg.OutputContext, name: str) -> dict[str, Any]:
-        """Return name, number of the try, and metadata of a step."""
         step = step_of(context)
         full = f"{step.step.key}.{name}" if name else step.step.key
         if isinstance(context, dg.OutputContext):
@@ -223,7 +221,6 @@ class GravelerResource(LakeSettings):
         The program opens the step with ``dagster_graveler.pipes.open_graveler_step``.
 
         Args:
-            context: The context of the asset or op.
             name: The name of the step, for a function that starts several programs.
         """
         run = self.run(context)

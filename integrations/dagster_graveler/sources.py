@@ -32,10 +32,8 @@ def build_source_asset(
     commit. It reports ``dagster/last_updated_timestamp``, which Dagster's freshness checks read.
 
     Args:
-        key: The asset's key.
         prefix: The folder, with a slash at its end.
         ref: The branch; the resource's target if not given.
-        group_name: Dagster's group.
         automation_condition: When Dagster observes it, as
             ``dg.AutomationCondition.on_cron("*/5 * * * *")``.
     """
@@ -83,7 +81,6 @@ def build_freshness_checks(
         prefix: The folder, with a slash at its end.
         within: Largest age of the last commit that changed a path below it.
         ref: The branch; the resource's target if not given.
-        severity: Whether the check fails or warns.
 
     Raises:
         InvalidInputError: `within` is not positive, or there is no asset.
@@ -117,7 +114,6 @@ def build_freshness_checks(
 
 
 def _last_change(graveler: GravelerResource, ref: str, prefix: str) -> Commit | None:
-    """Return the last commit on the branch that changed a path below a folder, or None."""
     head = graveler.at(ref).commit
     return next(graveler.repo().log(head.id, first_parent=True, prefix=prefix), None)
 

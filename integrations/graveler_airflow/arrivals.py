@@ -71,15 +71,7 @@ def commits_since(
 
 
 def starting_point(repository: Repository, ref: str, *, since: str = "", at: datetime) -> str:
-    """Return the id of the commit after which the commits of `ref` count.
-
-    Args:
-        repository: The repository.
-        ref: A branch, or any ref expression.
-        since: A ref expression that names the commit.
-        at: Without `since`, a time: the result is the commit of `ref` then, by its log. For a branch
-            created later it is the commit at which the branch was created.
-    """
+    """Return the id of the commit after which the commits of `ref` count."""
     if since:
         return commit_id_of(repository, since)
     head = repository.commit(ref)

@@ -83,7 +83,6 @@ class GravelerTask(ReportsLineage, DecoratedOperator, PythonOperator):
         return result
 
     def _note(self, steps: Sequence[tuple[str, TaskStep]]) -> None:
-        """Note the reads and writes of the steps for lineage."""
         for conn_id, step in steps:
             self.lineage.note_step(conn_id, step)
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -164,7 +164,9 @@ class GravelerHook(BaseHook):
             with self.get_conn() as lake:
                 names = ", ".join(lake.repositories())
                 if name := self.default_repository:
-                    _check_readable(lake.repository(name))
+                    repository = lake.repository(name)
+                    next(repository.branches(), None)
+                    next(iter(repository.stores.objects.list("data/")), None)
                 settings = load_config(lake.location)
                 place = lake.location
                 if is_environment_lake(place):
@@ -175,20 +177,11 @@ class GravelerHook(BaseHook):
             return False, f"{type(error).__name__}: {error}"
 
 
-def _check_readable(repository: Repository) -> None:
-    """Read from the key-value store and from the object store."""
-    next(repository.branches(), None)
-    next(iter(repository.stores.objects.list("data/")), None)
-
-
 def _check_storage(settings: LakeConfig) -> None:
     """Read from the object store of new repositories, which the first repository needs."""
-    uri = settings.storage_uri
-    store = open_store(uri, settings.options_of(uri), no_progress_s=settings.no_progress_s)
-    try:
+    uri, limit = settings.storage_uri, settings.no_progress_s
+    with closing(open_store(uri, settings.options_of(uri), no_progress_s=limit)) as store:
         next(iter(store.list("")), None)
-    finally:
-        store.close()
 
 
 def _location(
@@ -249,7 +242,6 @@ def _settings(
 
 
 def _s3_of(aws: Connection) -> dict[str, Any]:
-    """Return the settings of S3 in an AWS connection."""
     extras = aws.extra_dejson
     method = extras.get("assume_role_method", "assume_role")
     others = [name for name in _AWS_IDENTITIES if extras.get(name)]

@@ -100,10 +100,7 @@ class GravelerNotifier(BaseNotifier):
 
 
 def _ingestions(context: Any, hook: GravelerHook, repository: Repository) -> Iterator[Ingestion]:
-    """Yield the ingestion branches of the repository that tasks of the DAG tick.
-
-    Names that are templates are skipped: the callback of a DAG cannot render them.
-    """
+    """Yield the ingestion branches of the repository that tasks of the DAG tick."""
     dag = context.get("dag")
     names = {
         (task.branch, task.into)
@@ -127,7 +124,6 @@ def _unpublished(ingestion: Ingestion) -> Iterator[str]:
 
 
 def _report(repository: Repository, mine: ItemsView[str, str]) -> Iterator[str]:
-    """Yield what has become of the runs with this metadata."""
     for record in repository.runs.on_targets(repository.runs.list()):
         if not mine <= record.metadata.items():
             continue

@@ -155,7 +155,6 @@ def _order(checks: list[Any], others: list[Any]) -> None:
 
 
 def _merged(gates: Iterable[Gate | Check], checks: list[Any]) -> list[Gate]:
-    """Return the gates of the merge: the given gates and those that are tasks."""
     named = list(as_gates(gates))
     for gate in (gate for check in checks for gate in check.gates):
         if gate not in named:

@@ -76,7 +76,6 @@ class LakeSensor(ReportsLineage, BaseSensorOperator):
         )
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the arguments of the trigger."""
         names = ("waits_for", *self.template_fields, *self.also_given)
         given = {name: getattr(self, name) for name in names}
         return {**given, "poll_interval": self.poke_interval}

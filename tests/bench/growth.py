@@ -14,7 +14,7 @@ from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.lake import Repository
 from graveler.model import BranchRecord, Commit
 from graveler.refs.branches import branch_key, encode_branch
-from graveler.refs.commits import commit_id
+from graveler.refs.commits import id_of
 from graveler.runs.record import encode_run
 from graveler.runs.records import _due_key, opened_key
 from graveler.runs.state import RunState
@@ -184,15 +184,5 @@ def _history(root: Commit, size: int) -> Iterator[Commit]:
             metarange=EMPTY_METARANGE,
             created=parent.created + timedelta(seconds=1),
         )
-        parent = replace(
-            commit,
-            id=commit_id(
-                metarange=commit.metarange,
-                parents=commit.parents,
-                message=commit.message,
-                committer=commit.committer,
-                created=commit.created,
-                metadata=commit.metadata,
-            ),
-        )
+        parent = replace(commit, id=id_of(commit))
         yield parent

@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -78,19 +77,6 @@ def test_get_into_a_folder_keeps_the_name_and_json_needs_a_file(cli, history, tm
     said = cli("get", "main:input/05:00/a.csv", tmp_path / "out", "--json")
     assert said.json["file"] == str(tmp_path / "out" / "a.csv")
     assert (tmp_path / "out" / "a.csv").read_bytes() == b"a\n1\n"
-
-
-@pytest.mark.parametrize("name", ["graveler.toml", "kv.sqlite3", "kv.sqlite3-wal", "link", "."])
-def test_get_and_dump_do_not_write_the_lakes_own_files(cli, history, folder, name):
-    main = history.branch("main")
-    main.put("graveler.toml", b"other")
-    (folder / "link").symlink_to(Path(main.uri(main.stat("readme.txt")).removeprefix("file://")))
-    before = (folder / "graveler.toml").read_bytes(), main.get("readme.txt")
-    assert "own files" in cli("get", "main:graveler.toml", folder / name).err
-    if name not in {"link", "."}:
-        assert "one of the lake's own files" in cli("refs", "dump", folder / name).err
-    assert ((folder / "graveler.toml").read_bytes(), main.get("readme.txt")) == before
-    assert cli("get", "main:graveler.toml", folder / "other.toml").code == 0
 
 
 @pytest.mark.parametrize("where", ["/dev/fd", "/proc/thread-self/fd"])
@@ -172,26 +158,6 @@ def test_removing_takes_files_or_what_lies_below_a_folder(cli, history):
     ]
     assert cli("ls", "-r").out == ""
     assert "input/05:00/a.csv" in cli("ls", "-r", "main@").out
-
-
-def test_a_path_that_would_move_the_cursor_is_shown_escaped(cli, history):
-    history.branch("main").put("a\x1b[2J\nb", b"")
-    assert "a\\x1b[2J\\nb" in cli("ls", "main").out
-    assert "a\x1b[2J\nb" in [line["path"] for line in cli("ls", "main", "--json").lines]
-
-
-def test_a_damaged_file_is_not_got(cli, folder, tmp_path):
-    with graveler.open(folder) as lake:
-        repo = lake.repository("flights")
-        entry = repo.branch("main").put("a", b"x" * 100_000)
-        repo.stores.objects.put(entry.address, b"x" * 99_999 + b"y")
-    target = tmp_path / "got"
-    got = cli("--json", "get", "main:a", target)
-    assert got.error["code"] == "corruption"
-    assert not target.exists()
-    got = cli("get", "main:a")
-    assert got.code == 1
-    assert "put('a', …, replace=True)" in got.err
 
 
 def test_files_and_folders_are_copied_and_moved(cli, history):

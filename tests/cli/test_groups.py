@@ -115,8 +115,11 @@ def test_runs_are_listed_with_state_and_reason(cli, runs):
 
 def test_a_run_is_shown_with_what_its_gates_said(cli, runs):
     shown = cli("run", "show", "hour 06").out
-    assert "gate       rows: error: 0 rows, 9 landed" in shown
-    assert "hour       06" in shown
+    for line in ("gate       rows: error: 0 rows, 9 landed", "hour       06", "refused", "by rows"):
+        assert line in shown
+    assert shown.count("0 rows, 9 landed") == 1
+    (refusal,) = cli("run", "show", "hour 06", "--json").json["refusals"]
+    assert refusal["gates"] == ["rows"]
     run = cli("run", "show", "hour 05", "--json").json
     assert (run["state"], run["into"]) == ("PUBLISHED", "main")
     assert run["commit"] == runs.commit("main").id

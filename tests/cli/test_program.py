@@ -36,13 +36,6 @@ def test_a_lake_is_worked_with_from_a_shell(folder, repo):
     assert "in/05:00/größe 1.csv" in call("ls", "main", "--recursive", cwd=folder)[1]
 
 
-def test_an_error_has_no_traceback_and_nothing_on_the_output(tmp_path):
-    code, out, err = call("log", cwd=tmp_path)
-    assert (code, out) == (1, "")
-    assert err.startswith("error: no lake in ")
-    assert len(err.splitlines()) == 1
-
-
 def test_an_output_that_knows_no_umlauts_still_gets_every_line(folder, history):
     history.branch("main").put("größe", b"1")
     code, out, err = call("ls", cwd=folder, PYTHONIOENCODING="ascii", PYTHONUTF8="0")

@@ -87,15 +87,6 @@ def test_a_rollback_that_conflicts_says_with_what(cli, published):
     assert "'output/05:00/a' by run 'fix'" in said.err
 
 
-def test_a_refusal_is_shown_with_the_run(cli, runs):
-    shown = cli("run", "show", "hour 06")
-    assert "refused" in shown.out
-    assert "by rows" in shown.out
-    assert shown.out.count("0 rows, 9 landed") == 1
-    (refusal,) = cli("run", "show", "hour 06", "--json").json["refusals"]
-    assert refusal["gates"] == ["rows"]
-
-
 def test_why_names_commit_run_step_gates_and_inputs(cli, published):
     out = cli("why", "output/05:00/a").out
     for line in (

@@ -11,7 +11,7 @@ from graveler.committed.apply import apply
 from graveler.committed.cache.table import TableKind, table_properties
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.splitting import Splitting
-from graveler.committed.verify import verify_range
+from graveler.committed.verify import Problem, verify_range
 from graveler.errors import CorruptionError
 from graveler.model import Entry, RangeInfo
 from graveler.objects.memory import MemoryStore
@@ -99,7 +99,9 @@ def test_the_store_is_looked_at_and_not_the_cache(objects, tree):
     info = metarange.read(store, tree)[0]
     assert store.open(info.id).get(b"a/01.csv")
     objects.put(store.key(info.id), b"rubbish")
-    assert [problem.id for problem in verify_range(store, info.id)] == [info.id.hex()]
+    problems: list[Problem] = []
+    assert verify_range(store, info, problems) is None
+    assert [problem.id for problem in problems] == [info.id.hex()]
 
 
 def test_a_table_of_another_id_or_kind_is_refused(objects, tree):

@@ -9,7 +9,7 @@ from graveler.committed.bases import CONFLICT, LEVELS, MOST_BASES, WIDEST, Base,
 from graveler.committed.merge import Earlier, merge
 from graveler.committed.metarange import EMPTY_METARANGE
 from tests.committed.drawing import NAMES, edited, wide
-from tests.committed.trees import CRUMBS, WHOLE, Forest, text_of
+from tests.committed.trees import CRUMBS, Forest, text_of
 
 KEY = b"k"
 
@@ -65,13 +65,6 @@ def test_two_bases_are_merged_over_what_they_have_in_common(history, base, one, 
     history.add("b", other)
     history.under("a", "b", *([history.add("o", base)] if base is not None else []))
     assert history.value("a", "b") == history.value("b", "a") == expected
-
-
-def test_bases_that_agree_are_not_looked_into(history):
-    history.add("a", "x")
-    history.add("b", "x")
-    assert history.value("a", "b") == "x"
-    assert history.asked == []
 
 
 def test_a_conflict_in_the_bases_is_settled_by_agreeing_sides(history):
@@ -164,13 +157,3 @@ def test_several_bases_open_only_what_the_sides_changed():
     at_once = merge(forest.fresh(), bases, source, moved, splitting=CRUMBS)
     assert forest.contents(redone.metarange) == forest.contents(at_once.metarange)
     assert again.stats.ranges_read <= 4
-
-
-def test_a_side_equal_to_one_base_has_the_changes_of_the_other():
-    forest = Forest()
-    start, one, two = forest.tree("k=o"), forest.tree("k=x"), forest.tree("k=o z")
-    bases = Bases((Base("one", one), Base("two", two)), lambda *_: [Base("start", start)])
-    # the bases together have k=x and z: one side reverted z, and the other side reverted k
-    for source, dest in ((one, two), (two, one)):
-        merged = merge(forest.fresh(), bases, source, dest, splitting=WHOLE)
-        assert forest.contents(merged.metarange) == {"k": "o"}

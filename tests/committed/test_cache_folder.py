@@ -162,11 +162,11 @@ def test_threads_leave_room_for_what_another_is_about_to_place(tmp_path):
 
 
 def test_a_child_forked_beside_a_lock_does_not_keep_it(tmp_path):
-    output_of("committed.programs.fork_beside_lock", tmp_path, warnings=FORKS)
+    output_of("committed.programs.forks", "lock", tmp_path, warnings=FORKS)
 
 
 def test_a_child_forked_during_a_read_does_not_wait_for_it(tmp_path):
-    output_of("committed.programs.fork_beside_cache", tmp_path, warnings=FORKS)
+    output_of("committed.programs.forks", "cache", tmp_path, warnings=FORKS)
     cache = DiskCache(tmp_path, 50_000)
     assert cache.load("child") == cache.load("parent") == (b"table", b"", True)
 

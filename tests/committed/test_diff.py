@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graveler.committed.diff import diff, differing, pieces, same_records, segments
-from graveler.committed.metarange import EMPTY_METARANGE
+from graveler.committed.diff import diff, differing, pieces, segments
 from graveler.committed.tree import Tree, tree_of
 from graveler.model import RangeInfo
-from tests.committed.drawing import ADDRESSED, SPLITTINGS, edited, grown, wide
+from tests.committed.drawing import ADDRESSED, SPLITTINGS, grown
 from tests.committed.trees import Forest, new_store, text_of
 
 # (left, right, differences, ranges opened). Only values are compared and reported, never whole
@@ -69,18 +68,6 @@ def test_a_prefix_opens_only_ranges_that_can_hold_it(prefix, expected, opened):
     store = forest.fresh()
     assert shown(store, left, right, prefix) == expected
     assert store.stats.ranges_read == opened
-
-
-def test_one_change_among_many_ranges_opens_two():
-    forest = Forest()
-    tree = wide(forest)
-    other = edited(forest, tree, k0200="2")
-    store = forest.fresh()
-    next(diff(store, EMPTY_METARANGE, tree))  # is read as it is taken
-    assert store.stats.ranges_read == 1
-    store = forest.fresh()
-    assert shown(store, tree, other) == "~k0200"
-    assert (store.stats.metaranges_read, store.stats.ranges_read) == (2, 2)
 
 
 @settings(max_examples=60)
@@ -181,17 +168,3 @@ def test_two_differences_far_apart_decode_few_ranges(monkeypatch):
     monkeypatch.setattr(Tree, "values", counted)
     assert differing(*trees) == [[before[0], before[-1]], [after[0], after[-1]]]
     assert decoded == 4
-
-
-def test_trees_of_the_same_records_are_told_however_they_are_cut():
-    forest = Forest()
-    for left, right, same in [
-        ("a b | c", "a | b c", True),
-        ("a=1@x", "a=1@y", False),
-        ("a b", "a", False),
-        ("", "", True),
-        ("", "a", False),
-    ]:
-        before, after = forest.tree(left), forest.tree(right)
-        assert same_records(forest.fresh(), before, after) == same
-        assert same_records(forest.fresh(), after, before) == same

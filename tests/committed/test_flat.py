@@ -83,12 +83,6 @@ def test_keys_of_one_hash_are_told_apart(monkeypatch, hashed):
     assert_found(table_of(rows), rows, [*rows, b"k", b"k99", b"x" * 200])
 
 
-def test_each_of_many_keys_is_found_and_no_other():
-    rows = {b"%06d" % number: b"%d" % number for number in range(0, 15_000, 3)}
-    for sought in (list(rows), [b"%06d" % number for number in range(15_000)]):
-        assert_found(table_of(rows), rows, sought)
-
-
 @given(ROWS, KEYS | st.just(b""), KEYS | st.none())
 def test_rows_keep_their_keys_values_ids_and_places(rows, start, stop):
     table, ids = table_of(rows), ids_of(rows)

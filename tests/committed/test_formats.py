@@ -11,7 +11,7 @@ from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.cache.table import TableKind
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_store import RangeStore
-from graveler.committed.splitting import DEFAULT, OF_POLICY, Splitting
+from graveler.committed.splitting import Splitting
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.sstable.reader import TableReader
@@ -129,13 +129,3 @@ def test_the_example_of_a_digest_is_right():
         f"digest        {digest}",
     ]
     assert_documented("metarange.md", expected)
-
-
-def test_the_pages_name_every_rule_of_the_splitting():
-    page = (DOCS / "range.md").read_text()
-    for rule in (Splitting(), DEFAULT):
-        for name in OF_POLICY[rule.policy]:
-            assert f"`{name}`" in page
-        for number in (rule.max_bytes, rule.raggedness, rule.hard):
-            assert f"{number:,}" in page
-    assert f"{DEFAULT.hard_directories:,}" in page

@@ -174,17 +174,6 @@ def test_a_merge_reads_three_metaranges_and_what_both_changed():
     assert (store.stats.metaranges_written, store.stats.ranges_written) == (1, 0)
 
 
-def test_what_both_sides_changed_equally_is_not_written_again():
-    forest = Forest()
-    base = forest.tree("a b c | d e f")
-    source = forest.tree("a b=2 c", "d e f")
-    dest = forest.tree("a b=2 c", "d e=d f")
-    store = forest.fresh()
-    merged = merge(store, base, source, dest, splitting=WHOLE)
-    assert forest.ranges(merged.metarange) == forest.ranges(dest)
-    assert (store.stats.ranges_read, store.stats.ranges_written) == (0, 0)
-
-
 def test_a_resolver_is_asked_path_by_path_before_the_strategy():
     forest = Forest()
     base = forest.tree("a b c d e")

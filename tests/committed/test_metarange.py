@@ -53,14 +53,6 @@ def test_a_scan_opens_ranges_as_it_reaches_them():
     assert store.stats.ranges_read == 2
 
 
-def test_a_decoded_metarange_is_read_from_memory():
-    forest = Forest()
-    tree = forest.tree("a b | c d")
-    store = forest.fresh()
-    assert metarange.read(store, tree) is metarange.read(store, tree)
-    assert (store.stats.metaranges_read, store.stats.fetched) == (2, 1)
-
-
 def test_decoded_metaranges_are_bounded_by_their_ranges():
     memory = MetarangeMemory(max_ranges=10)
     infos, large = (

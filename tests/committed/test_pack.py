@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from graveler.committed import metarange
 from graveler.committed.apply import apply
-from graveler.committed.diff import diff, same_records
+from graveler.committed.diff import same_records
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.pack import Packer, badly_cut
 from graveler.committed.splitting import HASH, Splitting
@@ -101,18 +101,6 @@ def test_a_range_larger_than_the_policy_allows_is_badly_cut():
     assert badly_cut(metarange.read(store, tree), small) == [True]
     packed = Packer(store, small).pack(tree)
     assert [info.count for info in metarange.read(store, packed.metarange)] == [2, 2, 2, 2]
-
-
-def test_a_diff_across_a_pack_opens_the_packed_ranges_once():
-    splitting = Splitting(HASH, max_bytes=4_000, raggedness=50)
-    forest = Forest()
-    tree = hourly(forest.fresh(), 48, splitting)
-    gone = [(f"in/000/{hour:02d}/000".encode(), None, None) for hour in range(0, 24, 5)]
-    tree = apply(forest.fresh(), tree, gone, splitting).metarange
-    packed = Packer(forest.fresh(), splitting).pack(tree)
-    store = forest.fresh()
-    assert list(diff(store, tree, packed.metarange)) == []
-    assert store.stats.ranges_read == packed.before + packed.after
 
 
 def test_a_pack_that_cannot_put_leaves_the_tree_as_it_was(monkeypatch):

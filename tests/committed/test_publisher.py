@@ -135,19 +135,6 @@ def test_a_tree_is_not_known_before_its_ranges_are_stored(store):
     assert len(contents(store, made[0])) == 1
 
 
-def test_a_tree_that_could_not_be_put_raises_after_its_ranges(store):
-    caller = threading.current_thread()
-
-    def before(_number):
-        if threading.current_thread() is caller:
-            raise BackendUnavailableError("the network is down")
-
-    store.objects.before = before
-    with pytest.raises(BackendUnavailableError):
-        commit(store, 3)
-    assert store.stats.metaranges_written == 0
-
-
 class Local(Puts):
     put_threads = 0
 

@@ -164,14 +164,3 @@ def test_a_resolver_is_asked_about_a_table_once_and_not_by_path():
 )
 def test_which_log_a_path_is_in(key, log):
     assert log_of(key) == log
-
-
-def test_ranges_of_one_side_are_not_opened_for_tables():
-    forest = Forest()
-    base = forest.tree(f"a b | s {LOG}0 u | x y")
-    source = forest.tree(f"a b | s {LOG}0 {LOG}1 u | x y")
-    dest = forest.tree(f"a b | s {LOG}0 u | x y=d")
-    store = forest.fresh()
-    merged = merge(store, base, source, dest, splitting=WHOLE)
-    assert forest.text(merged.metarange) == f"a b | s {LOG}0 {LOG}1 u | x y=d"
-    assert store.stats.ranges_read == 0

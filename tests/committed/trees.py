@@ -117,10 +117,12 @@ def contents(store: RangeStore, tree: str) -> dict[str, str]:
     return {key.decode(): text_of(raw) or "" for key, raw in metarange.scan(store, tree)}
 
 
-def problems_of(store: RangeStore, tree: str) -> Iterator[Problem]:
-    """Yield the problems of a stored metarange and of each of its ranges."""
-    for info in (yield from verify_tree(store, tree)):
-        yield from verify_range(store, info.id, info)
+def problems_of(store: RangeStore, tree: str) -> list[Problem]:
+    """Return the problems of a stored metarange and of each of its ranges."""
+    found: list[Problem] = []
+    for info in verify_tree(store, tree, found):
+        verify_range(store, info, found)
+    return found
 
 
 def _line(items: Iterator[tuple[bytes, bytes]]) -> Iterator[str]:

@@ -212,29 +212,6 @@ def test_the_ranges_drawn_are_those_of_the_trees(day):
         )
 
 
-def test_a_range_that_comes_back_is_a_life_of_its_own(pipeline):
-    main = pipeline.repository.branch("main")
-    for body in (b"1", b"2", b"1"):
-        main.put("input/a", body)
-        main.commit("change")
-    lives = [(life.first, life.last) for life in read_history(pipeline.repository).ranges]
-    assert sorted(lives) == [(1, 1), (2, 2), (3, 3)]
-
-
-@pytest.mark.parametrize("hours", [1, 12])
-def test_no_row_of_the_picture_has_more_columns_than_commits(pipeline, hours):
-    for number in range(hours):
-        pipeline.hour(number)
-    rows = []
-    for name, attrs in page_of(pipeline).elements:
-        if name == "tr":
-            rows.append(0)
-        elif name == "td" and attrs.get("class") not in {"n", "gates"}:
-            rows[-1] += int(attrs.get("colspan", 1))
-    picture = rows[: rows.index(0, 3)]
-    assert max(picture) == hours + 1
-
-
 def test_the_file_is_written_and_written_again(day, tmp_path):
     file = tmp_path / "report.html"
     assert write_report(day.repository, day.result(), file) == file

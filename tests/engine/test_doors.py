@@ -190,13 +190,6 @@ def test_a_refused_hour_comes_by_its_release_alone(repo, door):
     repo.merge("ingest", "main")
 
 
-def test_a_branch_of_a_refused_run_is_not_ingested(repo):
-    refused_run(repo)
-    with pytest.raises(RunStateError, match="work of run 'r'"):
-        by_an_ingestion(repo, repo.runs.get("r").branch)
-    assert tree(repo.branch("main")) == {"settled": "0"}
-
-
 def published_run(repo, into):
     with repo.run("r", into=into) as run:
         run.put("in/a", b"good")

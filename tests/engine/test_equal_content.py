@@ -64,15 +64,6 @@ def test_an_upload_of_equal_content_leaves_the_heads_entry(repo):
     assert repo.ref("main").stat("a.csv") == before
 
 
-@pytest.mark.parametrize("options", [{"metadata": {"k": "v"}}, {"content_type": "text/csv"}])
-def test_another_type_or_metadata_is_a_change(repo, options):
-    put(repo, "main")
-    first = address(repo, "main")
-    put(repo, "main", **options)
-    assert address(repo, "main") != first
-    assert diff(repo, "main~1", "main") == [("changed", "a.csv")]
-
-
 def test_equal_content_on_two_branches_is_no_conflict(repo):
     put(repo, "main", "0.csv")
     repo.create_branch("dev")

@@ -3,7 +3,6 @@
 from contextlib import suppress
 from pathlib import Path
 
-import boto3
 import pytest
 
 import graveler
@@ -134,22 +133,16 @@ def test_settings_of_places_that_make_no_sense_are_refused(tmp_path, text):
         load_config(tmp_path)
 
 
-def test_links_to_a_bucket_take_few_requests(tmp_path, s3_bucket, s3_options, monkeypatch):
+def test_links_to_a_bucket_take_few_requests(
+    tmp_path, s3_bucket, s3_client, s3_settings, monkeypatch
+):
     """60 objects fill their prefix: this takes a page, and no request for a single object."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=s3_options["endpoint_url"],
-        region_name=s3_options.get("region", "us-east-1"),
-        aws_access_key_id=s3_options["access_key"],
-        aws_secret_access_key=s3_options["secret_key"],
-    )
     keys = [f"links/{number // 12}/{number}" for number in range(60)]
     for key in keys:
-        client.put_object(Bucket=s3_bucket, Key=key, Body=b"x")
-    settings = "\n".join(f'{name} = "{value}"' for name, value in s3_options.items())
+        s3_client.put_object(Bucket=s3_bucket, Key=key, Body=b"x")
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "graveler.toml").write_text(
-        f'format = 1\n[links."s3://{s3_bucket}/links"]\n{settings}\n'
+        f'format = 1\n[links."s3://{s3_bucket}/links"]\n{s3_settings}'
     )
     with graveler.open(tmp_path / "lake") as lake:
         repo = lake.create_repository("flights")

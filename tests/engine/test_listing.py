@@ -3,21 +3,12 @@
 import tracemalloc
 from dataclasses import replace
 from hashlib import sha256
-from itertools import count
 
 import pytest
 
-from graveler.errors import CorruptionError, ExpiredError
 from graveler.reads.listing import Spool
-from graveler.refs.commits import Expired
-from tests.harness.worlds import ScriptedWorld
 
 FILES = 40
-
-
-@pytest.fixture
-def world():
-    return ScriptedWorld()
 
 
 def fill(branch, generation, number=FILES):
@@ -28,29 +19,6 @@ def fill(branch, generation, number=FILES):
 
 def of(number):
     return f"sha256:{sha256(str(number).encode()).hexdigest()}"
-
-
-def test_a_publish_at_any_call_of_a_listing_shows_whole_or_not(world):
-    other = world.repo(scripted=False)
-    main = other.branch("main")
-    fill(main, 0)
-    head = main.commit("0")
-    dev = other.create_branch("dev")
-    fill(dev, 1)
-    dev.commit("1")
-    shown = set()
-    for number in count(1, 2):
-        repo = world.repo()
-        world.script.arm(number, lambda _: other.merge("dev", into="main"))
-        listed = list(repo.branch("main").entries("table/"))
-        struck = world.script.disarm()
-        assert len(listed) == FILES
-        (generation,) = {entry.checksum for entry in listed}
-        shown.add(generation)
-        if not struck:
-            break
-        main.reset(head)
-    assert shown == {of(0), of(1)}
 
 
 @pytest.mark.parametrize("in_memory", [100, 10_000_000])
@@ -79,23 +47,3 @@ def test_the_memory_of_a_listing_does_not_grow_with_staged_rows():
         peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_500_000
-
-
-@pytest.mark.parametrize("staged", [False, True])
-def test_a_listing_that_outlives_a_sweep_says_so(world, monkeypatch, staged):
-    repo = world.repo()
-    main = repo.branch("main")
-    main.put("a", b"1")
-    head = main.commit("a")
-    if staged:
-        main.put("b", b"2")
-    listing = main.entries()
-    gone = Expired(mark="m1", at=1_357_016_400_000_000, gone=True)
-    repo.stores.refs.expired.write(head.id, gone)
-
-    def removed(*_):
-        raise CorruptionError("metarange is missing")
-
-    monkeypatch.setattr("graveler.reads.view.below", removed)
-    with pytest.raises(ExpiredError):
-        list(listing)

@@ -78,15 +78,6 @@ def test_a_table_has_the_entries_of_a_listing(repo, main):
     assert 0 < first.num_rows < 200
 
 
-def test_a_listing_decodes_nothing_that_is_not_looked_at(main):
-    one = next(iter(main.entries()))
-    assert one.size == 1
-    assert (one.path, one.metadata) == ("t/00000.csv", {"n": "0"})
-    assert repr(one).startswith("Entry(path='t/00000.csv'")
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        one.nothing  # noqa: B018
-
-
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 ENTRIES = st.builds(
     Entry,

@@ -5,7 +5,6 @@ import json
 from hashlib import md5
 from urllib.parse import quote_plus
 
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,23 +18,15 @@ from tests.harness.worlds import tree
 
 
 @pytest.fixture
-def bucket(tmp_path, s3_bucket, s3_options):
+def bucket(tmp_path, s3_bucket, s3_client, s3_settings):
     """A lake that may link files below two prefixes of a bucket, and a client of the bucket."""
-    settings = "\n".join(f'{key} = "{value}"' for key, value in s3_options.items())
     (tmp_path / "lake").mkdir()
-    (tmp_path / "lake/graveler.toml").write_text(f"format = 1\n[s3]\n{settings}\n")
-    client = boto3.client(
-        "s3",
-        endpoint_url=s3_options["endpoint_url"],
-        aws_access_key_id=s3_options["access_key"],
-        aws_secret_access_key=s3_options["secret_key"],
-        region_name=s3_options.get("region", "us-east-1"),
-    )
+    (tmp_path / "lake/graveler.toml").write_text(f"format = 1\n[s3]\n{s3_settings}")
     with graveler.open(tmp_path / "lake") as lake:
         repo = lake.create_repository("flights")
         for place in ("raw", "inventory"):
             repo.links.allow(f"s3://{s3_bucket}/{place}")
-        yield repo.branch("main"), client, s3_bucket
+        yield repo.branch("main"), s3_client, s3_bucket
 
 
 def put_inventory(client, bucket, kind, keys, *, digest=None, versions=False):

@@ -123,7 +123,7 @@ def test_what_is_replaced_is_what_one_process_replaces(repo, tmp_path):
     alone = by_one_process(repo, inside, tmp_path, prefix="t1/", replace=True)
     applied = tree_of(repo, task, rows)
     assert applied.metarange == alone
-    assert applied.summary.removed == 51
+    assert applied.tally.removed == 51
 
 
 class FailingStore(LocalStore):

@@ -13,7 +13,7 @@ from graveler.errors import (
 )
 from graveler.lake.factory import init
 from graveler.lake.factory import open as open_lake
-from graveler.model import Entry, Prefix
+from graveler.model import Entry
 from graveler.values import stage_entry
 
 
@@ -35,23 +35,6 @@ def test_what_is_put_can_be_read_before_and_after_its_commit(repo):
     assert commit.metadata == {"format": "05", "": "größe ü"}
     assert commit.committer == "me"
     assert list(main.uncommitted()) == []
-
-
-def test_listings_fold_at_the_delimiter_and_go_on_after_a_path(repo):
-    main = repo.branch("main")
-    for path in ("a/1", "a/2/x", "a/2/y", "a.txt", "b", "c/d/e", "input/2013/01/01/05:00/f"):
-        main.put(path, b"")
-    staged = list(main.list(delimiter="/"))
-    main.commit("all")
-    for view in (main, repo.ref("main")):
-        assert names(view, delimiter="/") == ["a.txt", "a/", "b", "c/", "input/"]
-        assert names(view, "a/", delimiter="/") == ["a/1", "a/2/"]
-        assert names(view, "a/2") == ["a/2/x", "a/2/y"]
-        assert names(view, after="a/2/x") == ["a/2/y", "b", "c/d/e", "input/2013/01/01/05:00/f"]
-        assert names(view, after="a/", delimiter="/") == ["b", "c/", "input/"]
-        assert names(view, "nothing") == []
-    assert isinstance(staged[1], Prefix)
-    assert [type(item) for item in staged] == [Entry, Prefix, Entry, Prefix, Prefix]
 
 
 def test_links_copy_nothing_and_are_looked_up(repo):

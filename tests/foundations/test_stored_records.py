@@ -46,7 +46,7 @@ def test_the_last_page_of_a_branch_keeps_its_bytes():
     moved = (*moves.decode_moves(STORED["page of moves"]), Move(9, "delete", TWO, "eve"))
     page = {"hidden": True, "moves": moved, "run": True}
     assert encode_json(page) == raw
-    life = moves.Life("b1", moved, 2, hidden=True, run=True)
+    life = moves.Life("run-x", "b1", moved, 2, hidden=True, run=True)
     assert moves._decode_life(b"run-x/b1/deleted.00000002.2", raw) == life
 
 

@@ -114,10 +114,3 @@ def test_a_damaged_file_is_not_copied_into_another_repository(lake, grav, repo, 
     with pytest.raises(OSError, match=r"a\.csv"):
         grav.cp_file(PATH, "other/main/a.csv")
     assert not other.branch("main").exists("a.csv")
-
-
-def test_a_file_damaged_between_two_reads_is_noticed(grav, repo, stored):
-    assert grav.cat_file(PATH) == CONTENT
-    damage(repo, stored, "flipped")
-    with pytest.raises(OSError, match=r"a\.csv"):
-        grav.cat_file(PATH)

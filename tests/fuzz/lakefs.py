@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lakefs import messages
@@ -12,21 +12,8 @@ from graveler.model import RangeInfo
 from graveler.objects.memory import MemoryStore
 from tests.harness.lakefs import LakefsWriter
 
-
-class Decoder(NamedTuple):
-    """A decoder.
-
-    Attributes:
-        name: The name of the record's kind.
-        seeds: Sound records.
-        decode: Returns the content of a key and a record.
-        covered: Whether an id covers every byte.
-    """
-
-    name: str
-    seeds: tuple[tuple[bytes, bytes], ...]
-    decode: Callable[[bytes, bytes], Any]
-    covered: bool
+Decoder = tuple[str, tuple[tuple[bytes, bytes], ...], Callable[[bytes, bytes], Any], bool]
+"""A name, sound records, what returns the content of a record, and whether an id covers each byte."""
 
 
 def decoders() -> Iterator[Decoder]:
@@ -57,23 +44,23 @@ def decoders() -> Iterator[Decoder]:
     files_of = tuple(
         (name.encode(), namespace.read(name, needed_by="the fuzzer")) for name in names
     )
-    yield Decoder("lakeFS range", files_of, whole, covered=True)
+    yield "lakeFS range", files_of, whole, True
     sound = ((tree.encode(), namespace.read(tree, needed_by="the fuzzer")),)
-    yield Decoder("lakeFS metarange", sound, metarange, covered=True)
-    kinds: dict[str, tuple[Callable[[bytes, bytes], Any], str, bool]] = {
-        "entry": (lambda _, raw: messages.decode_entry(messages.decode_value(raw)[1]), tree, False),
-        "commit": (messages.decode_commit, _part(store, "commits"), False),
-        "ref": (messages.decode_ref, _part(store, "branches"), False),
+    yield "lakeFS metarange", sound, metarange, True
+    kinds: dict[str, tuple[Callable[[bytes, bytes], Any], str]] = {
+        "entry": (lambda _, raw: messages.decode_entry(messages.decode_value(raw)[1]), tree),
+        "commit": (messages.decode_commit, _part(store, "commits")),
+        "ref": (messages.decode_ref, _part(store, "branches")),
     }
-    for name, (decode, place, covered) in kinds.items():
+    for name, (decode, place) in kinds.items():
         rows = tuple(
             (key, value) for _, key, value in namespace.values(place, needed_by="the fuzzer")
         )
-        yield Decoder(f"lakeFS {name}", rows, _located(namespace, tree, decode), covered)
+        yield f"lakeFS {name}", rows, _located(namespace, tree, decode), False
     rows = tuple(namespace.records(sound[0][1], tree, "metaranges"))
     decode = _located(namespace, tree, messages.decode_range)
-    yield Decoder("state of an import", _states(), _state, covered=False)
-    yield Decoder("lakeFS range in a metarange", rows, decode, covered=False)
+    yield "state of an import", _states(), _state, False
+    yield "lakeFS range in a metarange", rows, decode, False
 
 
 _SOURCE = ("mem://ns",)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from graveler.base.clock import from_unix_us
-from graveler.base.records import decode_json
+from graveler.base.records import HEX, decode_json, read_key
 from graveler.committed.cache.table import TableKind, check_table
 from graveler.committed.claims import decode_claim
 from graveler.config import load_config
@@ -29,7 +29,6 @@ from graveler.gates.verdicts import VERDICT, Judgement
 from graveler.gc import files, marks, rules
 from graveler.ingest.records import HOUR, QUARANTINE, STANDING
 from graveler.kv.drivers.memory import MemoryKVStore
-from graveler.kv.store import Stored
 from graveler.lake.catalogue import RepositoryRecord
 from graveler.refs.branches import decode_branch
 from graveler.refs.commits import EXPIRED, Commits
@@ -43,7 +42,7 @@ from graveler.refs.settings import LINK_PLACES, PROTECTION, REQUIRED_GATES
 from graveler.repository.witness.known import KNOWN
 from graveler.repository.witness.marker import Marker, Owner, decode_marker, encode_marker
 from graveler.runs.record import RunHandle, decode_run
-from graveler.runs.records import _TRY, _read_due, _read_opened
+from graveler.runs.records import _TRY, _branch_of
 from graveler.sstable.reader import TableReader
 from graveler.values import (
     TOMBSTONE,
@@ -122,10 +121,6 @@ def _converse(candidate: Candidate, rest: bytes, _: bytes, raw: bytes) -> Any:
     return answer
 
 
-def _stored(decode: Callable[[Stored | None], Any]) -> Callable[[bytes, bytes], Any]:
-    return lambda _, raw: decode(Stored(raw, raw))
-
-
 def _plain(decode: Callable[[bytes], Any]) -> Callable[[bytes, bytes], Any]:
     return lambda _, raw: decode(raw)
 
@@ -167,8 +162,8 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "line of a tag": ("moves:|tag:", lambda key, raw: (_tag_line(key), decode_moves(raw)), True),
     "run": ("runs:|run/", _plain(decode_run), False),
     "try of a step": ("runs:|step/", _plain(_TRY.decode), False),
-    "appointment": ("runs:|due/", lambda key, _: _read_due(key), True),
-    "opening": ("runs:|opened/", lambda key, _: _read_opened(key), True),
+    "appointment": ("runs:|due/", lambda key, _: _branch_of(key), True),
+    "opening": ("runs:|opened/", lambda key, _: _branch_of(key), True),
     "verdict": (
         "verdicts:|verdict/",
         _plain(VERDICT.decode),
@@ -188,7 +183,7 @@ _KINDS: dict[str, tuple[str, Callable[[bytes, bytes], Any], bool]] = {
     "expired commit": ("gc:|commit/", _plain(EXPIRED.decode), False),
     "condemned table": (
         "gc:|file/",
-        lambda key, raw: (files._identifier(key[5:]), files._FILE.decode(raw)),
+        lambda key, raw: (HEX.read(read_key(key[5:], "key"), "key"), files._FILE.decode(raw)),
         True,
     ),
 }
@@ -315,8 +310,8 @@ def targets() -> tuple[Target, ...]:
     )
     made += _tables(objects)
     made += [
-        Target(*decoder[:3], damage=damaged_bytes, covered=decoder.covered)
-        for decoder in foreign_decoders()
+        Target(name, seeds, decode, damage=damaged_bytes, covered=covered)
+        for name, seeds, decode, covered in foreign_decoders()
     ]
     asked = candidate_of(lake.create_repository("gated"))
     question = {"ask": ["scan", "candidate", b"s".hex(), b"s".hex()]}

@@ -155,12 +155,6 @@ def few_files(candidate):
     return len(list(candidate.entries())) <= MOST_FILES
 
 
-@graveler.gate
-def opens_a_file(candidate):
-    with open(os.devnull) as file:  # noqa: PTH123 - under test
-        return not file.read()
-
-
 def told(candidate, message):
     """Send the publisher a message that a real gate never sends."""
     _say(candidate._source._channel, **message)

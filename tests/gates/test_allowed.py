@@ -6,7 +6,6 @@ import pytest
 
 import graveler
 from graveler.errors import GateFailedError, InvalidInputError
-from graveler.gates import checks
 from graveler.gates.named import NamedGate
 from tests.gates import samples
 
@@ -111,14 +110,6 @@ def test_what_is_no_gate_of_an_allowed_module_is_not_called(lake, name, paramete
         with pytest.raises(GateFailedError, match=reason):
             main.commit("no")
     assert samples.CALLED == []
-
-
-def test_built_in_checks_are_always_allowed(lake):
-    with graveler.open(lake) as opened:
-        repo = opened.repository("flights")
-        repo.gates.require("main", checks.file_size("a/", at_least=1))
-        repo.gates.require_named("main", "row_count", {"prefix": "a/", "at_least": 1})
-        assert len(repo.gates.required()["main"]) == 2
 
 
 def test_the_list_is_a_list(lake):

@@ -2,13 +2,11 @@
 
 import json
 import random
-import socket
 from pathlib import Path
 
 import pytest
 
 from graveler.errors import GateFailedError
-from graveler.gates.isolation.channel import send
 from graveler.gates.isolation.pickling import pickled
 from tests.gates import samples
 from tests.harness.hostile import (
@@ -190,12 +188,3 @@ def test_a_file_elsewhere_is_read_through_the_publisher(repo, tmp_path):
     with repo.run("hour", gates=[samples.counts]) as run:
         run.link("a/1", address="mem://elsewhere/x", size=5)
     assert run.result.verdicts[0].facts["text"] == "seven"
-
-
-def test_what_a_publisher_sends_is_read_whatever_its_size(repo):
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        send(ours, b"x" * 7)
-        ours.shutdown(socket.SHUT_WR)
-        raw = theirs.recv(1 << 16)
-    assert raw == framed(b"x" * 7)

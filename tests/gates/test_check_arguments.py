@@ -7,10 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import graveler
 from graveler import checks
 from graveler.errors import InvalidInputError
-from graveler.gates import Gate, as_gates
+from graveler.gates import Gate
 from tests.gates.files import column, judged
 
 ODD: Any = ("many", 3, ["x"], "1h", None)
@@ -144,19 +143,3 @@ def test_a_prefix_that_makes_a_check_see_nothing_is_refused(make):
         with pytest.raises(InvalidInputError, match=f"no path begins so; give .* '{plain}', or"):
             make(prefix)
     make("t/")
-
-
-def test_the_advice_for_equal_names_of_gates_works():
-    """Each of the three ways gives a gate another name."""
-
-    def check(candidate):
-        del candidate
-
-    same = [checks.unique("t/", "id"), checks.unique("t/", "id")]
-    with pytest.raises(
-        InvalidInputError, match=r"@gate\('name'\), Gate\('name', check\) or checks"
-    ):
-        as_gates(same)
-    other = checks.unique("t/", "id", name="name")
-    ways = [graveler.gate("first")(check), Gate("second", check), other]
-    assert len(as_gates([same[0], graveler.gate(check), *ways])) == 5

@@ -128,14 +128,12 @@ CASES = {
     ),
     "two of one name": (checks.schema("o/", {"z": ""}), "'o/0.parquet' has 2 columns 'z'", TWICE),
     # ranges
-    "in range": (between(0, 2), "", column([0, 1, 2])),
     "too small": (between(1), "column 'z' has 0, less than 1", column([0, 1])),
     "too large by one": (
         between(most=HUGE),
         f"has {HUGE + 1}, more than {HUGE}",
         column([HUGE, HUGE + 1]),
     ),
-    "floats": (between(0.0, 1.0), "", column([0.5, 1.0])),
     "NaN": (between(0.0), "1 values that are NaN", column([0.5, NAN])),
     "NaN, allowed": (between(0.0, nan=True), "", column([0.5, NAN])),
     "NaN of half precision": (RANGE, "are NaN", table({"z": HALF})),
@@ -146,26 +144,10 @@ CASES = {
     "infinity": (between(most=9.0), "has inf, more than 9.0", column([math.inf])),
     "infinity of a CSV": (RANGE, "has inf, more than 9", csv(1, "inf")),
     "decimals": (between(1, 2), "has 2.01, more than 2", column([Decimal("2.01")])),
-    "decimal at its bound": (
-        between(Decimal("0.1"), 0.3),
-        "",
-        column([Decimal("0.1"), Decimal("0.3")]),
-    ),
-    "decimal below": (between(Decimal("0.11")), "has 0.10, less", column([Decimal("0.10")])),
     "dates": (
         between(date(2013, 1, 1), "2013-01-31"),
         "has 2013-02-01, more than 2013-01-31",
         column([date(2013, 1, 1), date(2013, 2, 1)]),
-    ),
-    "times": (
-        between(datetime(2013, 1, 1, 12, 1, tzinfo=UTC)),
-        "less than 2013-01-01T12:01:00+00:00",
-        column([NOON.replace(tzinfo=None)]),
-    ),
-    "times of other zones": (
-        between("2013-01-01T12:00", "2013-01-01T12:00"),
-        "",
-        column([NOON], pa.timestamp("us", "America/New_York")),
     ),
     "bound of another zone": (
         between(most="2013-01-01T06:00-05:00"),
@@ -194,7 +176,6 @@ CASES = {
     "another type": (between(1), "cannot be compared with 1", column(["b"])),
     "lists": (RANGE, "whose values have no order", column([[1], [2]])),
     "nulls alone": (between(1), "", column([None, None], pa.int64())),
-    "nulls of a CSV in range": (RANGE, "", csv(1, "", "NA", "NULL")),
     "no footer": (between(1), "has 0, less than 1", column([1, 0], write_statistics=False)),
     "row groups": (
         between(1),
@@ -214,10 +195,7 @@ CASES = {
         packed(csv(-(10**35) - 1, "inf")),
     ),
     "late fractions": (RANGE, "", csv(*[1] * 400_000, 1.5)),
-    "folders out of range": (between(1, 31, column="day"), "has 32, more", of_folder("day=32")),
-    "date of folders": (between("2013-01-01", column="day"), "", of_folder("day=2013-01-01")),
     # unique
-    "unique": (UNIQUE, "", column([1, 2]), csv(7)),
     "repeated": (UNIQUE, "2 values of z occur more than once (z=", column([0, 1]), column([1, 0])),
     "unique together": (
         checks.unique("o/", "id", "z"),
@@ -230,7 +208,6 @@ CASES = {
     "long numbers of a CSV": (UNIQUE, "", csv("12345678901234567890", "12345678901234567891", 1.5)),
     "leading zeros": (UNIQUE, "", csv("007"), csv("7")),
     "digits and texts": (UNIQUE, "z='7': 2 times", csv(7), csv("ab", 7)),
-    "equal numbers of CSVs": (UNIQUE, "z=1.0: 2 times", csv(1), csv("1.0", "")),
     "both zeros": (UNIQUE, "z=0.0: 2 times", column([0.0, -0.0])),
     "both zeros of a CSV": (UNIQUE, "2 times", csv("0.0", "-0.0")),
     "CSV and string": (UNIQUE, "z='7': 2 times", csv(7), column(["7"])),

@@ -87,15 +87,6 @@ def test_nothing_is_deleted_but_where_it_may_be(repo):
     assert "'u/a' would be deleted" in said(repo, gate, {}, delete=["u/a"])
 
 
-def test_what_puts_main_back_may_delete(repo):
-    repo.gates.require("main", checks.nothing_deleted_outside("t/"), checks.row_count("t/"))
-    with repo.run("hour 05") as run:
-        run.put("t/a.parquet", rows(3))
-        run.put("u/a", b"1")
-    repo.revert("main", parent=1)
-    assert [entry.path for entry in repo.ref("main").entries()] == ["settled"]
-
-
 def test_the_schema_is_that_of_the_newest_file_on_main(repo):
     gate = checks.schema("t/")
     assert said(repo, gate, {"t/a.parquet": rows(1)}) == ""

@@ -111,13 +111,6 @@ def test_what_is_not_below_the_prefix_is_refused(repo, how):
     assert "also=" in verdict.reason
 
 
-def test_another_prefix_is_read_where_it_is_declared(repo):
-    def reads(candidate):
-        assert (candidate.get("u/old"), candidate.get("t/new")) == (b"old", b"1")
-
-    assert asked(repo, Gate("g", reads, prefix="t/", also=("u/",))).passed
-
-
 def test_a_gate_of_changes_reads_only_the_changed_files(repo):
     def reads(candidate):
         assert candidate.get("t/new") == candidate.open("t/new").read() == b"1"

@@ -162,13 +162,3 @@ def test_content_below_a_prefix_is_equal_exactly_if_paths_are(repo, prefix):
         repo.branch("same").commit(path)
         after = {entry.path: entry.checksum for entry in repo.ref("same").entries(prefix)}
         assert (content(repo.stores, tree("same"), prefix) == base) is (before == after)
-
-
-def test_a_range_that_lies_below_the_prefix_is_not_opened(repo):
-    with repo.run("many") as run:
-        for number in range(100):
-            run.put(f"t/{number:03}", b"1")
-    stats, tree = repo.stores.ranges.stats, repo.commit("main").metarange
-    opened = stats.ranges_read
-    content(repo.stores, tree, "t/")
-    assert stats.ranges_read - opened <= 4

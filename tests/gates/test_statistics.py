@@ -3,7 +3,6 @@
 import io
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -18,7 +17,6 @@ from graveler.gates.statistics import STATISTICS, Statistics, statistics
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore
 from graveler.objects.store import ANYTHING
-from graveler.objects.verified import RangedFile
 from tests.gates.files import parquet, rows
 
 LARGE = rows(200_000, text=[f"{number:032x}" for number in range(200_000)])
@@ -95,14 +93,6 @@ def test_no_data_is_read_where_footers_suffice(counted, gate):
     assert 0 < store.read[address] < 140_000 < len(LARGE) / 15
 
 
-def test_of_columns_only_those_are_read_that_are_asked_for(counted):
-    repo, store = counted
-    candidate = candidate_of(repo, {"t/a.parquet": LARGE})
-    address = candidate.stat("t/a.parquet").address
-    assert checks.unique("t/", "id")(candidate) is None
-    assert store.read[address] < len(LARGE) * 0.6
-
-
 def test_a_footer_is_read_once_for_all_that_ask_for_statistics(counted):
     repo, store = counted
     candidate = candidate_of(repo, {"t/a.parquet": LARGE})
@@ -131,11 +121,6 @@ def test_statistics_say_what_is_there(repo):
     assert STATISTICS.read(STATISTICS.plain(found), "statistics") == found
     assert candidate.stats("nothing/") == Statistics()
     assert candidate_of(repo, {"u/a.bin": b"1"}).stats("u/").rows is None
-
-
-def test_a_table_of_many_columns_has_bounded_statistics(repo):
-    wide = parquet({f"c{number}": [number] for number in range(300)})
-    assert len(candidate_of(repo, {"t/a.parquet": wide}).stats("t/").columns) == 200
 
 
 def publish(repo, hour, number, gates=()):
@@ -204,19 +189,6 @@ def test_an_isolated_gate_keeps_statistics_of_its_candidate_only(disk):
     assert disk.runs.get("hour 2").verdicts[0].facts == {"past": [11, 10], "rows": 5}
     (key,) = (key.decode() for key, _ in disk.stores.kv.scan(f"stats:{disk.stores.uid}"))
     assert key.split("/")[1] == disk.commit("main").id
-
-
-@given(st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 200))))
-def test_a_ranged_file_reads_as_any_file(data, reads):
-    files = Stored({"a": data})
-    ours, theirs = RangedFile(len(data), partial(files.read_range, "a")), io.BytesIO(data)
-    for position, length in reads:
-        for file in (ours, theirs):
-            file.seek(position)
-        assert ours.read(length) == theirs.read(length)
-        assert ours.tell() == theirs.tell()
-    ours.seek(-min(3, len(data)), io.SEEK_END)
-    assert ours.read() == data[-3:]
 
 
 _VALUES = st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), max_size=12)

@@ -18,15 +18,12 @@ from graveler.errors import (
 from graveler.model import Entry
 from graveler.repository.writes import bundles
 from graveler.testing.faults import ProcessDied
-from tests.harness.gc_lakes import NOW, check_sound, commit
+from tests.harness.gc_lakes import NOW, check_sound, commit, days
+from tests.harness.operations.collection import sweep
 from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, struck_worlds, tree
 
 LOST = {"g0": "garbage 0", "g1": "garbage 1"}
 _READ: list[Entry] = []
-
-
-def days(repo, number):
-    repo.stores.clock.sleep(number * 86_400)
 
 
 def condemned(repo):
@@ -44,11 +41,6 @@ def condemned(repo):
 def lost_entries(_repo):
     """Return the entries as they were before the sweep."""
     return list(_READ)
-
-
-def sweep(repo):
-    mark = next(iter(repo.gc.marks()))
-    return repo.gc.sweep(mark.id)
 
 
 def link_many(repo):

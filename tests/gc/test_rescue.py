@@ -6,7 +6,8 @@ from graveler.errors import ThrottledError
 from graveler.gc.files import FileRecord, FileRecords, FileState, Rescuer
 from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.testing.clock import FakeClock
-from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, lost_reply
+from graveler.testing.faults import ProcessDied, lost_reply
+from tests.harness.faults import FaultyKVStore, Script
 
 TABLE = bytes(range(32))
 

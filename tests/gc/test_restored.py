@@ -109,16 +109,6 @@ def test_a_commit_condemned_by_such_a_mark_is_expired(restored, repo):
         repo.gc.run(grace=NOW, window=WINDOW)
 
 
-def test_a_commit_is_readable_as_long_as_its_mark_waits(tmp_path):
-    made = Restored(tmp_path / "lake", MarkState.CONDEMNED)
-    with graveler.open(made.folder) as lake:
-        repo = lake.repository("flights")
-        assert repo.ref(made.lost).get("b") == b"3"
-        repo.gc.undelete(made.mark)
-        repo.create_branch("dev", made.lost)
-        check_sound(repo)
-
-
 def _raised(kind, call):
     with pytest.raises(kind) as caught:
         call()

@@ -23,6 +23,11 @@ def pass_days(world, days):
     world._clock.sleep(days * DAY)
 
 
+def days(repo, number):
+    """Advance the clock of the machines by days."""
+    repo.stores.clock.sleep(number * DAY)
+
+
 def everything(repo):
     """Return the content of every branch and tag, including staged writes."""
     seen = {record.name: tree(repo.branch(record.name)) for record in repo.branches(hidden=True)}

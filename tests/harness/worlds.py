@@ -15,17 +15,8 @@ from graveler.errors import GravelerError
 from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.lake.lake import Lake
 from graveler.testing.clock import FakeClock, SequenceIds
-from graveler.testing.faults import (
-    Action,
-    FaultyKVStore,
-    FaultyObjectStore,
-    Moment,
-    ProcessDied,
-    Script,
-    dies,
-    lost_reply,
-    unavailable,
-)
+from graveler.testing.faults import Action, Moment, ProcessDied, lost_reply, unavailable
+from tests.harness.faults import FaultyKVStore, FaultyObjectStore, Script, dies
 
 _numbers = count(1)
 
@@ -57,6 +48,7 @@ class ScriptedWorld:
     """The stores of a lake that each process of a test opens.
 
     Attributes:
+        config: The settings of the lakes that are opened next.
         witnessed: Whether the lakes count moves in the storage, as `graveler.open` makes them.
     """
 
@@ -66,7 +58,7 @@ class ScriptedWorld:
         self.script = Script()
         self.kv = MemoryKVStore()
         self._clock, self._ids = FakeClock(), SequenceIds()
-        self._config = LakeConfig("x", "mem://", f"mem://world{next(_numbers)}", cache_folder=None)
+        self.config = LakeConfig("x", "mem://", f"mem://world{next(_numbers)}", cache_folder=None)
         self.lake(scripted=False).create_repository("flights", splitting=SMALL)
 
     def lake(self, *, scripted=True, kv=None, threads=0):
@@ -77,7 +69,7 @@ class ScriptedWorld:
         """
         script = self.script if scripted else Script()
         return ScriptedLake(
-            self._config,
+            self.config,
             kv or FaultyKVStore(self.kv, script),
             clock=self._clock,
             ids=self._ids,

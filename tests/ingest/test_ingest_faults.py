@@ -7,8 +7,9 @@ import pytest
 from graveler.errors import GravelerError
 from graveler.ingest import HourState
 from graveler.ingest.quarantine import Quarantines
-from graveler.testing.faults import ProcessDied, dies
+from graveler.testing.faults import ProcessDied
 from tests.harness.accounts import check_accounts, whereabouts
+from tests.harness.faults import dies
 from tests.harness.judges import no_bad_file
 from tests.harness.worlds import FAULTS, Points, interleave, struck_worlds, tree
 

@@ -5,7 +5,6 @@ The tables tell histories; `tests.ingest.histories` explains their words.
 
 import pytest
 
-from graveler.base.names import hour_text
 from graveler.errors import (
     CorruptionError,
     GateFailedError,
@@ -18,7 +17,7 @@ from graveler.gates import gate
 from graveler.ingest import HourKind, HourState, commit_hours
 from graveler.publishing.candidacy import Candidacy
 from tests.harness.worlds import tree
-from tests.ingest.histories import FIVE, SEVEN, SIX
+from tests.ingest.histories import FIVE, SIX
 
 SHELF = "quarantine-2013-01-01T05-00"
 
@@ -93,36 +92,6 @@ def test_an_hour_is_held(history, told):
 @pytest.mark.parametrize("told", SET_ASIDE.values(), ids=SET_ASIDE)
 def test_an_hour_is_set_aside(history, told):
     history.play(f"as quarantine; {told}")
-
-
-def test_a_refused_hour_holds_publishing_until_it_is_mended(repo, holding):
-    stage(holding, 5, "a", "x.bad")
-    tick = holding.tick(FIVE)
-    assert (tick.state, tick.published) == (HourState.HELD, None)
-    assert tick.refused.gates == ("no_bad_file",)
-    assert "x.bad" in tick.refused.reason
-    assert holding.status().held == tick.refused
-
-    stage(holding, 6, "a")
-    assert holding.tick(SIX).state is HourState.HELD
-    assert published(repo) == {}
-    assert [hour.hour for hour in holding.pending()] == [FIVE, SIX]
-    assert {hour.state for hour in holding.pending()} == {HourState.HELD}
-
-    holding.branch.delete(path(5, "x.bad"))
-    stage(holding, 7, "a")
-    tick = holding.tick(SEVEN)
-    assert (tick.state, tick.refused) == (HourState.PUBLISHED, None)
-    assert published(repo) == {path(5): "5a", path(6): "6a", path(7): "7a"}
-    assert holding.status().held is None
-    assert tick.published.metadata["hours"] == "3"
-    assert [hour_text(hour) for hour in commit_hours(repo.stores, tick.published)] == [
-        FIVE,
-        SIX,
-        SEVEN,
-    ]
-    for hour in (FIVE, SIX):
-        assert holding.hour(hour).published == tick.published
 
 
 def test_a_gate_is_not_asked_again_about_an_hour_that_is_held(repo):

@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from graveler.errors import ExpiredError, InvalidInputError
+from graveler.errors import InvalidInputError
 from graveler.fsck.check import ProblemKind
 from graveler.gates import checks
 from graveler.ingest import HourKind, HourState, commit_hours
-from tests.harness.gc_lakes import collect
 from tests.harness.judges import no_bad_file
 from tests.ingest.histories import FIVE, SEVEN, SIX
 
@@ -135,17 +134,6 @@ def test_ticks_out_of_order_announce_every_hour(repo, holding):
     later = holding.tick(FIVE).published
     named = [hour.hour for one in (commit, later) for hour in commit_hours(repo.stores, one)]
     assert named == [5, 6, 5, 7]
-
-
-def test_hours_behind_retention_are_an_error(repo, holding):
-    commits = []
-    for hour in (4, 5, 6):
-        holding.branch.put(path(hour), b"1")
-        commits.append(holding.tick(f"2013-01-01T{hour:02}:00Z").published)
-    repo.gc.keep(count=1)
-    collect(repo)
-    with pytest.raises(ExpiredError):
-        commit_hours(repo.stores, commits[0])
 
 
 # -- collection

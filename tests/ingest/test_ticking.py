@@ -61,16 +61,6 @@ def test_the_commits_name_their_hour_and_the_callers_metadata(repo, holding):
     assert tick.published.message == f"ingest {FIVE}"
 
 
-def test_a_repeated_tick_answers_the_same_and_commits_nothing(repo, holding):
-    holding.branch.put(path(5), b"5")
-    first = holding.tick(FIVE)
-    holding.branch.put(path(6), b"6")
-    again = repo.ingestion().tick(FIVE, metadata={"try": "2"})
-    assert again == first
-    assert published(repo) == {path(5): "5"}
-    assert holding.status().staged == 1
-
-
 TICKS = {
     "an empty one": "tick 5 EMPTY; in p=1; tick 5 EMPTY; main; tick 6 PUBLISHED; main p=1",
     "of what a user committed": "in p=5; commit 5; tick 6 EMPTY; main p=5",

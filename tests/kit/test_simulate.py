@@ -2,18 +2,15 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from threading import Thread, local
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.testing import SimulationError, simulate
 from graveler.testing.faults import ProcessDied
 from graveler.testing.pipeline import KINDS
-from graveler.testing.process import Process, WatchedKV
-from tests.harness.threads import raced
 
 HOUR = "input/2013/01/01/05:00"
 
@@ -131,26 +128,6 @@ def test_what_a_run_left_behind_has_no_effect_on_the_next():
         left.append(repo.branch("main"))
 
     simulate(pipeline, kinds=["unavailable"])
-
-
-def test_each_effect_is_seen_before_the_next_one():
-    kv, mine = MemoryKVStore(), local()
-    missed: list[Any] = []
-
-    def seen(call):
-        stored = kv.get("p", b"last")
-        if stored is None or stored.value != mine.value:
-            missed.append(call)
-
-    watched = WatchedKV(kv, Process(seen))
-
-    def write(thread):
-        for number in range(300):
-            mine.value = b"%d:%d" % (thread, number)
-            watched.set("p", b"last", mine.value)
-
-    raced(write)
-    assert missed == []
 
 
 def test_two_runs_are_two_publishes():

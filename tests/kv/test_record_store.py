@@ -6,7 +6,8 @@ from graveler.errors import BackendUnavailableError, OutcomeUnknownError, Thrott
 from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.kv.record_store import RecordStore
 from graveler.testing.clock import FakeClock, SequenceIds
-from graveler.testing.faults import FaultyKVStore, Script, lost_reply
+from graveler.testing.faults import lost_reply
+from tests.harness.faults import FaultyKVStore, Script
 
 
 @pytest.fixture

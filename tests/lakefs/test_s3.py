@@ -1,8 +1,5 @@
 """A namespace in a bucket, with many threads and object versions."""
 
-import json
-
-import boto3
 import pytest
 
 import graveler
@@ -13,34 +10,18 @@ from tests.lakefs.trees import check_history
 
 
 @pytest.fixture
-def bucket(s3_bucket, s3_options):
-    """The namespace's root, and a client of the bucket."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=s3_options["endpoint_url"],
-        region_name=s3_options["region"],
-        aws_access_key_id=s3_options["access_key"],
-        aws_secret_access_key=s3_options["secret_key"],
-    )
-    yield f"s3://{s3_bucket}/ns", client
-    client.close()
-
-
-@pytest.fixture
-def lake(tmp_path, s3_options):
+def lake(tmp_path, s3_settings):
     """A lake in a folder, with settings for the bucket."""
-    lines = "\n".join(f"{name} = {json.dumps(value)}" for name, value in s3_options.items())
     with graveler.init(tmp_path / "lake"):
         pass
     with (tmp_path / "lake" / "graveler.toml").open("a") as file:
-        file.write(f"\n[s3]\n{lines}\n")
+        file.write(f"\n[s3]\n{s3_settings}")
     with graveler.open(tmp_path / "lake") as lake:
         yield lake
 
 
-def test_a_bucket_is_read_by_many_threads(lake, bucket, s3_options):
-    source, client = bucket
-    name = source.split("/")[2]
+def test_a_bucket_is_read_by_many_threads(lake, s3_bucket, s3_client, s3_options):
+    source, client, name = f"s3://{s3_bucket}/ns", s3_client, s3_bucket
     store = open_store(source, s3_options)
     lakefs = LakefsWriter(store.put)
     head = lakefs.commit({}, message="Repository created")

@@ -17,7 +17,8 @@ from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.model import Commit
 from graveler.runs.record import RunHandle
 from graveler.runs.steps.step import Step
-from graveler.testing.faults import ProcessDied, dies
+from graveler.testing.faults import ProcessDied
+from tests.harness.faults import dies
 from tests.harness.worlds import ScriptedWorld
 from tests.model.drawing import HOURS, TEXTS, Operation
 from tests.model.ingestion import BAD, INGEST, Ingesting

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import pytest
 
@@ -247,22 +246,6 @@ def test_versions_of_the_same_size_differ_in_etag(tmp_path):
     store = LocalStore(tmp_path, clock=FakeClock())
     assert len({store.put("a", bytes([number])).etag for number in range(100)}) == 100
     assert store.put("a", b"").mtime.year == store.head("a").mtime.year == 2013
-
-
-def test_a_long_stream_is_copied_in_pieces(tmp_path):
-    asked = []
-
-    class Stream:
-        left = 5 * PIECE_BYTES
-
-        def read(self, size):
-            asked.append(size)
-            self.left -= size
-            return bytes(size) if self.left >= 0 else b""
-
-    store = LocalStore(tmp_path)
-    assert store.put("a", cast("BinaryIO", Stream())).size == 5 * PIECE_BYTES
-    assert max(asked) <= PIECE_BYTES
 
 
 def test_the_root_and_its_uris_are_those_of_the_files(tmp_path):

@@ -17,7 +17,8 @@ from graveler.errors import (
     NotFoundError,
     OlderFormatError,
 )
-from graveler.refs.commits import commit_id
+from graveler.model import Commit
+from graveler.refs.commits import id_of
 from graveler.refs.dump import read_dump
 from tests.harness.worlds import ScriptedWorld
 
@@ -120,7 +121,8 @@ def test_a_commit_that_is_not_what_its_id_says_is_refused(dumped, file):
 def root(tree):
     """Return the line of a commit whose id matches its content."""
     fields = {"metarange": tree, "message": "m", "committer": "", "metadata": {}}
-    identifier = commit_id(**fields, parents=(), created=from_unix_us(0))
+    commit = Commit(**fields, id="", parents=(), generation=1, created=from_unix_us(0))
+    identifier = id_of(commit)
     fields |= {"commit": identifier, "parents": [], "created": 0, "generation": 1, "spans": None}
     return encode_json(fields) + b"\n"
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from graveler.kv.drivers.memory import MemoryKVStore
 from graveler.refs.commits import Commits
 from graveler.refs.history import is_ancestor, line_outside, log, merge_bases, outside
-from graveler.testing.clock import SequenceIds
 from tests.harness.git import Git
 from tests.harness.merge_model import MergeModel
 
@@ -136,10 +135,3 @@ def test_git_finds_the_same(tmp_path):
         pairs = [(dice.choice(names), dice.choice(names[20:])) for _ in range(25)]
         for left, right in pairs:
             assert made.bases(left, right) == git.bases(ids, left, right)
-
-
-def test_ids_are_functions_of_content():
-    one, two = Graph(), Graph()
-    assert one.add("a").id == two.add("a").id
-    assert one.add("b", "a").id != two.add("b").id
-    assert SequenceIds().unique() == SequenceIds().unique()

@@ -1,5 +1,6 @@
 """External problems: deleted branches, odd keys, stale and foreign handles, an unreachable lake."""
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -214,6 +215,7 @@ def test_a_handle_is_whole_and_holds_no_secret(repo):
         with pytest.raises(InvalidInputError, match="not a run handle"):
             repo.runs.attach(text)
     assert "hunter2" not in run.handle.to_json()
+    assert pickle.loads(pickle.dumps(run.handle)) == run.handle
     fields = {"location", "repository", "key", "branch", "attempt", "fence"}
     assert run.handle.__dataclass_fields__.keys() == fields
     assert repo.runs.attach(replace(run.handle, location="/etc")).handle == run.handle

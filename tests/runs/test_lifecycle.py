@@ -1,6 +1,5 @@
 """A run from its opening to its end: what main shows, and what the next attempt finds."""
 
-import pickle
 import sys
 from contextvars import Context
 
@@ -12,7 +11,6 @@ from graveler.errors import (
     RunNotFoundError,
 )
 from graveler.gates import gate
-from graveler.runs.record import RunHandle
 from graveler.runs.state import RunState
 
 KEY = "hourly 2013-01-01T05:00"
@@ -79,23 +77,6 @@ def test_a_dropped_run_is_never_resumed(repo, tree, end):
     again = repo.runs.open(KEY)
     assert not again.record.resumed
     assert tree(again) == {"settled": "0"}
-
-
-def test_a_handle_travels_as_text(repo, lake, tree):
-    run = repo.runs.open(KEY)
-    text = run.handle.to_json()
-    elsewhere = lake.repository("flights").runs.attach(text)
-    elsewhere.put("a", b"1")
-    elsewhere.commit_staged()
-    assert tree(run) == {"settled": "0", "a": "1"}
-    assert RunHandle.from_json(text) == run.handle == pickle.loads(pickle.dumps(run.handle))
-
-
-def test_runs_are_listed(repo):
-    repo.runs.open("a/b: any ~text^ at@all é")
-    repo.runs.open("second").park()
-    assert [record.state for record in repo.runs.list("PARKED")] == ["PARKED"]
-    assert {record.key for record in repo.runs.list()} == {"a/b: any ~text^ at@all é", "second"}
 
 
 def test_a_gate_judges_what_main_would_become(repo, tree):
@@ -189,21 +170,6 @@ def test_a_run_is_ended_from_outside_only_if_it_is_the_one_meant(repo, end, stat
     assert (ended.state, ended.reason, call(KEY).state) == (state, "it failed", state)
     with pytest.raises(RunNotFoundError):
         call("unknown")
-
-
-@pytest.mark.parametrize(("on_failure", "state"), [("park", "PARKED"), ("drop", "REAPED")])
-def test_closing_ends_an_attempt_as_its_opener_wished(repo, on_failure, state):
-    run = repo.runs.open(KEY, on_failure=on_failure)
-    run.put("a", b"1")
-    run.commit("a")
-    for _ in range(2):
-        closed = run.close("why")
-        assert (closed.state, closed.reason) == (state, "why")
-    again = repo.runs.open(KEY)
-    assert run.close().attempt == 2  # the newer attempt, which continues
-    assert again.state is RunState.OPEN
-    again.publish()
-    assert again.close().state is RunState.PUBLISHED
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 
 from graveler.errors import GravelerError, RunStateError
 from graveler.runs.state import RunState
-from graveler.testing.faults import ProcessDied, dies
+from graveler.testing.faults import ProcessDied
+from tests.harness.faults import dies
 from tests.harness.operations.runs import (
     KEY,
     NEW,

@@ -10,7 +10,6 @@ from graveler.errors import (
     FencedError,
     GravelerError,
     NoChangesError,
-    RunStateError,
     StateError,
 )
 from graveler.gates import gate
@@ -20,7 +19,8 @@ from graveler.runs.publication import PublishResult
 from graveler.runs.record import LEASE, RunHandle
 from graveler.runs.runs import Runs
 from graveler.runs.state import RunState
-from graveler.testing.faults import FaultyKVStore, ProcessDied, Script, dies
+from graveler.testing.faults import ProcessDied
+from tests.harness.faults import FaultyKVStore, Script, dies
 from tests.harness.worlds import Points, ScriptedWorld, interleave, tree
 
 KEY = "hourly 05"
@@ -160,40 +160,11 @@ def test_what_is_acknowledged_is_published_once_by_the_next(act, meanwhile):
         assert now.items() >= {path: path for path in wanted}.items()
         assert now.keys() <= {"settled", "one", "last", *WORK.values()}
         assert len(published(repo)) == len(landed) + 1
+        attempts = [int(commit.metadata["graveler.attempt"]) for commit in published(repo)]
+        assert attempts == sorted(attempts, reverse=True)
         assert hidden(repo) == []
 
     interleave(opened, ACTS[act], ACTS[meanwhile], check)
-
-
-def test_main_may_move_at_every_point_of_a_publish():
-    def move(repo):
-        main = repo.branch("main")
-        main.put("other", b"1")
-        return main.commit("other")
-
-    def check(world, result, moved):
-        repo = fresh(world)
-        assert not result.already
-        assert tree(repo.ref("main")) == {"settled": "0", "one": "one", "other": "1"}
-        assert [commit.id for commit in published(repo)] == [result.commit.id]
-        assert moved.id in {commit.id for commit in repo.log("main", first_parent=True)}
-        assert repo.runs.get(KEY).commit == result.commit.id
-        assert hidden(repo) == []
-
-    interleave(opened, publish, move, check, least=10)
-
-
-def test_two_publishers_of_one_attempt_publish_it_once():
-    def check(world, mine, theirs):
-        repo = fresh(world)
-        (commit,) = published(repo)
-        for result in (mine, theirs):
-            assert isinstance(result, RunStateError | FencedError) or result.commit == commit
-        assert not isinstance(theirs, GravelerError)
-        assert tree(repo.ref("main")) == {"settled": "0", "one": "one"}
-        assert repo.runs.get(KEY).state is RunState.PUBLISHED
-
-    interleave(opened, publish, publish, check, least=10)
 
 
 def test_writes_beside_a_publish_are_published_refused_or_staged():

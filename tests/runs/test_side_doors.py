@@ -36,17 +36,6 @@ def test_a_refused_run_is_merged_by_no_way(repo, refused):
     assert repo.commit("main") == before
 
 
-def test_nor_while_it_is_open_nor_after_it_was_given_up(repo):
-    run = repo.runs.open(KEY)
-    run.put("a", b"1")
-    head = run.commit("a").id
-    with pytest.raises(RunStateError):
-        repo.merge(run.branch, "main")
-    run.abandon()
-    with pytest.raises(RunStateError):
-        repo.merge(head, "main")
-
-
 def test_what_was_published_may_be_merged_on(repo, tree):
     dev = repo.create_branch("dev")
     with repo.run(KEY) as run:

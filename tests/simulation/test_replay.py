@@ -60,19 +60,6 @@ def test_a_replay_gives_the_tree_that_the_product_writes(versions, splitting):
     assert len(found.steps) == len(commits)
 
 
-@settings(max_examples=60, deadline=None)
-@given(COMMITS)
-def test_the_baseline_holds_the_same_entries(versions):
-    commits = [changes(each) for each in versions]
-    small = Policy("lakefs", Splitting(HASH, max_bytes=1_000, raggedness=5, hard=1), as_lakefs=True)
-    found = replay(history(*commits), small)
-    last = b""
-    for info in found.ranges:
-        assert last < info.min_key <= info.max_key
-        last = info.max_key
-    assert sum(info.count for info in found.ranges) == len(contents((), commits))
-
-
 def as_lakefs(tree, commit, splitting):
     """Return the tree after a commit, as a list of (key, version) for each range."""
     touched: dict[int, dict[bytes, int]] = {}
@@ -207,37 +194,6 @@ def test_a_pattern_follows_its_seed_and_has_its_keys_in_order(name):
     for group in (trees[0], *commits[0]):
         keys = [change[0] for change in group]
         assert keys == sorted(set(keys))
-
-
-@pytest.mark.parametrize(
-    ("name", "about"),
-    [
-        ("hourly", "40 new files a commit, 720 commits, from an empty tree"),
-        ("tables", "100 new files a commit in each of 20 tables, 72 commits, from 200,000 files"),
-        (
-            "compaction",
-            "5 folders a commit, 10 files of each become one, 48 commits, from 500,000 files in 20 tables",
-        ),
-        (
-            "updates",
-            "20 files written again a commit, chosen at random, 48 commits, from 500,000 files in 20 "
-            "tables",
-        ),
-        (
-            "branches",
-            "1,000 new files a commit, 72 commits, from 100,000 files; a second branch commits the same "
-            "every 3 hours, one folder in 33 with other files, and is merged",
-        ),
-    ],
-)
-def test_a_pattern_says_what_it_does(name, about):
-    assert pattern(name).about == about
-    assert pattern(name, files=1).about.startswith(("1 new file a", "1 file written", "5 folders"))
-
-
-def test_a_pattern_has_as_many_tables_as_one_wants():
-    found = replay(pattern("tables", files=1, commits=2, tables=101, base=0), BASELINE)
-    assert sum(info.count for info in found.ranges) == 202
 
 
 def test_progress_is_told_after_each_commit():

@@ -11,7 +11,7 @@ import graveler
 from graveler.committed.metarange import read
 from graveler.committed.splitting import Splitting
 from graveler.errors import CorruptionError
-from graveler.repository.imports.tasks import Fault
+from graveler.repository.imports.tasks import decode_fault
 from graveler.spark.tasks.collection import AddressReader, AddressTask
 from tests.harness.gc_lakes import NOW, check_sound
 
@@ -47,7 +47,7 @@ class Tasks:
         found = [row for batch in task(iter(batches)) for row in batch.to_pylist()]
         for row in sorted(found, key=lambda row: row["address"]):
             if row["fault"] is not None:
-                raise Fault.read(row["fault"]).error()
+                raise decode_fault(row["fault"])
             yield row["address"]
 
 

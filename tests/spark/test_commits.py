@@ -126,7 +126,7 @@ def test_a_write_that_replaces_does_so_in_a_task(repo):
     tasks: Any = Tasks(copies=True)
     done = TaskCommitter(stores, tasks, share_bytes=1).apply(base, changes)
     assert done == apply(ranges, base, changes, splitting)
-    assert done.summary.changed == 66
+    assert done.tally.changed == 66
     cut = Cut.of(ranges, base, splitting, (b"a", b"z"), [])
     sent = pickle.dumps(CommitTask(stores.objects, cut))
     assert b"sqlite" not in sent

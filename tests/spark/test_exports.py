@@ -12,7 +12,7 @@ from graveler.objects.store import PIECE_BYTES
 from graveler.reads.downloads import MOST_FAULTS
 from graveler.reads.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
-from graveler.repository.imports.tasks import Fault
+from graveler.repository.imports.tasks import decode_fault
 from graveler.spark.tasks.checks import ObjectTask, RangeTask
 from graveler.spark.tasks.exports import CopyTask, export
 
@@ -42,7 +42,7 @@ def run(made, rows):
     batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=7)
     results = [row for batch in made(iter(batches)) for row in batch.to_pylist()]
     faults = {
-        row["path"]: Fault.read(row["fault"]).error() for row in results if row["fault"] is not None
+        row["path"]: decode_fault(row["fault"]) for row in results if row["fault"] is not None
     }
     return sum(row["files"] for row in results), sum(row["bytes"] for row in results), faults
 

@@ -38,21 +38,6 @@ def test_a_version_is_found_in_any_order(repo):
         assert searched.find(Txn("orders", 4), head) is None
 
 
-def test_a_version_is_found_beyond_a_merge(repo):
-    dev = repo.create_branch("dev")
-    known = landed(repo)
-    assert known.find(Txn("orders", 1), repo.commit("main")) is None
-    there = commit(repo, "dev", ("orders", 1))
-    commit(repo, "dev")
-    commit(repo, "main")
-    assert known.find(Txn("orders", 1), repo.commit("main")) is None
-    repo.merge(dev, into="main")
-    assert known.find(Txn("orders", 1), repo.commit("main")) == there
-    assert landed(repo).find(Txn("orders", 1), repo.commit("main")) == there
-    repo.undo("main")
-    assert known.find(Txn("orders", 1), repo.commit("main")) is None
-
-
 def test_commits_since_are_all_of_them_and_no_others(repo):
     base = commit(repo, "main")
     repo.create_branch("early", "main~1")

@@ -75,13 +75,3 @@ def test_a_changed_footer_of_version_6_is_noticed(tmp_path):
 def test_what_is_no_table_is_refused(data):
     with pytest.raises(CorruptionError, match="table: "):
         TableReader(data)
-
-
-def test_the_message_names_the_table_the_place_and_the_reason():
-    data = bytearray(written(some_records(40)))
-    data[10] ^= 1
-    with pytest.raises(CorruptionError) as caught:
-        list(TableReader(bytes(data), name="range 12ab").items())
-    message = str(caught.value)
-    assert message.startswith("range 12ab: data block at 0: checksum ")
-    assert "fsck" in message

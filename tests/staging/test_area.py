@@ -27,20 +27,6 @@ def area(kv):
     return StagingArea(kv, "uid", Inline())
 
 
-def test_the_newest_token_wins_and_one_is_dropped_alone(area):
-    area.set("t1", b"a", b"1")
-    area.set("t1", b"b", b"1")
-    area.set_many("t11", [(b"b", b"2"), (b"c", b"2")])
-    assert [area.get(["t11", "t1"], key) for key in (b"a", b"b", b"c")] == [b"1", b"2", b"2"]
-    assert list(area.scan(["t11", "t1"])) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"2")]
-    assert list(area.scan(["t1"], b"b")) == [(b"b", b"1")]
-    assert (area.is_empty("t1"), area.is_empty("t3")) == (False, True)
-    area.drop("t1")
-    area.drop("never there")
-    assert area.is_empty("t1")
-    assert area.get(["t1", "t11"], b"b") == b"2"
-
-
 def test_repositories_share_a_store_and_nothing_else(kv):
     one, two = StagingArea(kv, "one", Inline()), StagingArea(kv, "two", Inline())
     one.set("t", b"k", b"1")

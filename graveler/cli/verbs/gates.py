@@ -14,7 +14,6 @@ from graveler.errors import NotFoundError, RunNotFoundError
 
 if TYPE_CHECKING:
     from graveler.gates import Judgement, NamedGate, Verdict
-    from graveler.runs.record import RunRecord
 
 
 _Pattern = Annotated[str, "Branches, as main or release-*."]
@@ -51,7 +50,8 @@ def _judgement(session: Session, what: str) -> "Judgement":
         record = session.repository.runs.get(what)
     except RunNotFoundError:
         return gates.judgement(what)
-    commit = record.candidate or _last_judged(record)
+    judged = [(verdict.at, verdict.commit) for verdict in record.verdicts if verdict.commit]
+    commit = record.candidate or max(judged, default=("", ""))[1]
     if record.state == "PUBLISHED" or not commit:
         commit = record.commit or commit
     if commit:
@@ -71,13 +71,6 @@ def _judgement(session: Session, what: str) -> "Judgement":
         at=record.verdicts[-1].at,
         verdicts=record.verdicts,
     )
-
-
-def _last_judged(record: "RunRecord") -> str:
-    return max(
-        ((verdict.at, verdict.commit) for verdict in record.verdicts if verdict.commit),
-        default=("", ""),
-    )[1]
 
 
 def _fields(session: Session, verdict: "Verdict", *, reused: bool) -> Iterator[tuple[str, str]]:

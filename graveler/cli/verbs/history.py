@@ -170,11 +170,7 @@ def _show(session: Session, ref: _Ref = "") -> None:
         *sorted(commit.metadata.items()),
     ]
     out.show(
-        {
-            **shape_of(commit),
-            "ranges": ranges,
-            "changes": shape_of(changes),
-        },
+        {**shape_of(commit), "ranges": ranges, "changes": shape_of(changes)},
         out.style(f"commit {commit.id}", "yellow"),
         *field_lines(fields),
         "",
@@ -284,17 +280,7 @@ def _merge(
 def _show_preview(session: Session, preview: MergePreview) -> None:
     """Show the result that a merge would have; a conflict or a refusal ends the command as in a merge."""
     verdicts = () if preview.conflict_count else preview.judge()
-    shape = {
-        "source": preview.source.id,
-        "dest": preview.dest.id,
-        "already": preview.already,
-        "added": preview.added,
-        "changed": preview.changed,
-        "removed": preview.removed,
-        "conflict_count": preview.conflict_count,
-        "conflicts": shape_of(preview.conflicts),
-        "verdicts": shape_of(verdicts),
-    }
+    shape = {**shape_of(preview), "verdicts": shape_of(verdicts)}
     numbers = f"{preview.added} added, {preview.changed} changed, {preview.removed} removed"
     summary = f"{numbers}, {preview.conflict_count} in conflict; nothing was merged"
     lines = [*map(conflict_line, preview.conflicts), *map(verdict_line, verdicts)]

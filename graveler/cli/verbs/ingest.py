@@ -4,16 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graveler.cli.arguments import (
-    MetaOption,
-    StrategyOption,
-    load_gates,
-    read_pairs,
-    read_strategy,
-)
+from graveler.cli.arguments import MetaOption, StrategyOption, load_gates, read_pairs, read_strategy
 from graveler.cli.failure import GATE
 from graveler.cli.session import Session
-from graveler.cli.shapes import hour_shape, quarantine_shape, shape_of
+from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -55,7 +49,7 @@ def _tick(
     ways = {"on_refusal": on_refusal, "on_conflict": on_conflict}
     ingestion = _ingestion(session, branch, into, gate, **ways)
     tick = ingestion.tick(hour or None, metadata=read_pairs(meta))
-    session.out.show(hour_shape(tick), *_hour_lines(session, tick))
+    session.out.show(shape_of(tick), *_hour_lines(session, tick))
     if tick.state == "held":
         raise typer.Exit(GATE)
 
@@ -64,14 +58,6 @@ def _tick(
 def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -> None:
     """Show staged paths, hours that wait to be published, and quarantines."""
     status = _ingestion(session, branch, into).status()
-    shape = {
-        "branch": status.branch,
-        "into": status.into,
-        "staged": status.staged,
-        "pending": [hour_shape(hour) for hour in status.pending],
-        "held": shape_of(status.held),
-        "quarantined": [quarantine_shape(kept) for kept in status.quarantined],
-    }
     lines = [f"{status.branch} → {status.into}: {status.staged} staged"]
     if status.held is not None:
         lines.append(session.out.style(f"held: {status.held.reason}", "red"))
@@ -79,14 +65,14 @@ def _status(session: Session, *, branch: _Branch = "ingest", into: _Into = "") -
         lines += _hour_lines(session, hour, reason=False)
     for kept in status.quarantined:
         lines += _shelf_lines(kept)
-    session.out.show(shape, *lines)
+    session.out.show(shape_of(status), *lines)
 
 
 @verb("ingest quarantined")
 def _quarantined(session: Session, *, branch: _Branch = "ingest") -> None:
     """List the quarantines by branch."""
     for kept in _ingestion(session, branch).quarantined():
-        session.out.show(quarantine_shape(kept), *_shelf_lines(kept))
+        session.out.show(shape_of(kept), *_shelf_lines(kept))
 
 
 @verb("ingest release")
@@ -108,9 +94,9 @@ def _release(
     ingestion = _ingestion(session, branch, into, gate)
     pairs = read_pairs(meta) if meta else None
     release = ingestion.release(name, strategy=read_strategy(strategy), metadata=pairs)
-    shape = {"name": release.name, "commit": release.commit.id, "already": release.already}
     done = "was released before" if release.already else "released"
-    session.out.show(shape, f"{done}: {name} → {ingestion.into} {release.commit.id[:_SHORT]}")
+    line = f"{done}: {name} → {ingestion.into} {release.commit.id[:_SHORT]}"
+    session.out.show(shape_of(release), line)
 
 
 def _ingestion(

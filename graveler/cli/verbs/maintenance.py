@@ -25,8 +25,7 @@ _DryRun = Annotated[bool, "Only show what would be deleted; condemn and delete n
 _Grace = Annotated[str, "(TIME): Keep younger objects; longer than a write takes to commit."]
 _Window = Annotated[str, "(TIME): Time from mark to sweep; longer than any operation on the lake."]
 _Pattern = Annotated[
-    str | None,
-    "([PATTERN]): Branches, as `main` or `run-*`; without one, all others.",
+    str | None, "([PATTERN]): Branches, as `main` or `run-*`; without one, all others."
 ]
 
 
@@ -56,10 +55,7 @@ def _mark(
 
 
 def _times(grace: str, window: str) -> dict[str, timedelta]:
-    return {
-        "grace": read_duration("--grace", grace),
-        "window": read_duration("--window", window),
-    }
+    return {"grace": read_duration("--grace", grace), "window": read_duration("--window", window)}
 
 
 @verb("gc sweep")
@@ -216,17 +212,12 @@ def mark_shape(mark: "Mark") -> dict[str, Any]:
     """Return a mark as JSON."""
 
     def tallies(of: "Mapping[Any, Tally]") -> dict[str, dict[str, int]]:
-        return {
-            str(kind): {
-                "count": tally.count,
-                **(
-                    {}
-                    if kind == "commits"
-                    else {"rows" if kind == "staging" else "bytes": tally.size}
-                ),
-            }
-            for kind, tally in of.items()
-        }
+        shapes = {}
+        for kind, tally in of.items():
+            shapes[str(kind)] = {"count": tally.count}
+            if kind != "commits":
+                shapes[str(kind)]["rows" if kind == "staging" else "bytes"] = tally.size
+        return shapes
 
     return {
         "id": mark.id or None,

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graveler.cli.arguments import (
-    MetaOption,
-    StrategyOption,
-    load_gates,
-    read_pairs,
-    read_strategy,
-)
+from graveler.cli.arguments import MetaOption, StrategyOption, load_gates, read_pairs, read_strategy
 from graveler.cli.failure import UsageError
 from graveler.cli.output import complain
 from graveler.cli.session import Session
@@ -35,10 +29,6 @@ _SIGNALLED = 128
 RunOption = Annotated[str, "(RUN): The run: its key, or its handle. Else GRAVELER_RUN."]
 
 
-class ProgramError(UsageError):
-    """The program could not be started."""
-
-
 @verb("run open")
 def _open(
     session: Session, key: str, *, into: str = "", meta: MetaOption = None, fresh: bool = False
@@ -52,10 +42,7 @@ def _open(
     """
     repository = session.repository
     run = repository.runs.open(
-        key,
-        into=into or repository.stores.default_branch,
-        metadata=read_pairs(meta),
-        fresh=fresh,
+        key, into=into or repository.stores.default_branch, metadata=read_pairs(meta), fresh=fresh
     )
     session.out.line(run.handle.to_json())
 
@@ -76,11 +63,7 @@ def _publish(
     work = _attached(session, run)
     result = work.publish(load_gates(gate), strategy=read_strategy(strategy))
     session.out.show(
-        {
-            "commit": shape_of(result.commit),
-            "already": result.already,
-            "verdicts": shape_of(result.verdicts),
-        },
+        shape_of(result),
         f"run {work.key} is published into {work.into} by commit {result.commit.id}",
     )
 

@@ -83,12 +83,7 @@ def _reset(session: Session, name: _Name, *, hard: str = "") -> None:
 
 
 @verb("branch protect")
-def _protect(
-    session: Session,
-    pattern: _Pattern,
-    *,
-    against: _Against = None,
-) -> None:
+def _protect(session: Session, pattern: _Pattern, *, against: _Against = None) -> None:
     """Let matching branches move only forward, by merges, or forbid the actions of --against.
 
     Merge includes publishing runs, revert includes cherry-pick, and reset includes undo.

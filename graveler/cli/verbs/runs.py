@@ -115,7 +115,6 @@ def _gate_fields(verdict: "Verdict") -> Iterator[tuple[str, str]]:
 
 
 def _gates_text(publish: "Publish") -> str:
-    """Return the gates' verdicts on a publish."""
     words = [
         f"{verdict.gate} {'passed' if verdict.passed else 'warned'}" for verdict in publish.verdicts
     ]
@@ -123,7 +122,6 @@ def _gates_text(publish: "Publish") -> str:
 
 
 def _publish_text(publish: "Publish") -> str:
-    """Return a publish and its later fate, such as a rollback."""
     text = (
         f"attempt {publish.attempt} into {publish.into}, {publish.at:%Y-%m-%d %H:%M:%S} UTC, "
         f"commit {publish.commit}"
@@ -225,7 +223,6 @@ def _rollback(
 
 
 def _plan_lines(session: Session, plan: "RollbackPlan") -> Iterator[str]:
-    """Yield the lines that describe a rollback."""
     record, publish, repository = plan.record, plan.publish, session.repository
     yield f"run {record.key}: attempt {record.attempt} is {record.state}"
     if plan.reverted:
@@ -254,7 +251,8 @@ def _why(session: Session, path: str) -> None:
         path (PATH[:REF]): A path, as in output/05:00/a or output/05:00/a:v1.
     """
     why, ref = _find(session.repository, path)
-    session.out.show(_shape(why, ref), *field_lines(_fields(why, ref)))
+    shape = {"path": why.path, "ref": ref, **shape_of(why)}
+    session.out.show(shape, *field_lines(_fields(why, ref)))
 
 
 def _find(repository: "Repository", text: str) -> tuple["Why", str]:
@@ -279,26 +277,6 @@ def _find(repository: "Repository", text: str) -> tuple["Why", str]:
     raise missing or ObjectNotFoundError(f"nothing at {text!r} in {default!r}")
 
 
-def _shape(why: "Why", ref: str) -> dict[str, Any]:
-    return {
-        "path": why.path,
-        "ref": ref,
-        "entry": shape_of(why.entry),
-        "commit": shape_of(why.commit),
-        "made": shape_of(why.made),
-        "key": why.key or None,
-        "attempt": why.attempt or None,
-        "step": why.step or None,
-        "try": why.try_number or None,
-        "gates": list(why.gates),
-        "verdicts": shape_of(why.verdicts),
-        "inputs": shape_of(why.inputs),
-        "origin": shape_of(why.origin),
-        "run": shape_of(why.run),
-        "publish": shape_of(why.publish),
-    }
-
-
 def _now(why: "Why") -> str:
     """Return the fate of the attempt, and the state of the run's latest attempt."""
     if why.run is None:
@@ -312,7 +290,6 @@ def _now(why: "Why") -> str:
 
 
 def _fate(publish: "Publish") -> str:
-    """Return the fate of a publish on its target; "" while it stands."""
     if publish.lost:
         return f", {publish.into} has lost it"
     return f", rolled back by {publish.rollback[:12]}" if publish.rollback else ""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from graveler.cli.arguments import read_duration, read_number, split_pair
 from graveler.cli.failure import UsageError
@@ -128,7 +128,8 @@ def _simulate(
         raise UsageError("give one of --pattern, --listing and --branch")
     if listing:
         span = read_duration("--every", every)
-        history = _of_listing(_Listing(listing, columns, sort), span, pattern, sizes, seed)
+        listed = {"files": listing, "columns": columns, "sort": sort}
+        history = _of_listing(listed, span, pattern, sizes, seed)
     elif branch:
         stores = session.repository.stores
         head = session.repository.branch(branch).head
@@ -145,31 +146,23 @@ def _simulate(
     _show_history(session, history, results)
 
 
-class _Listing(NamedTuple):
-    files: list[Path]
-    columns: str
-    sort: bool
-
-
 def _of_listing(
-    listing: _Listing, span: timedelta, pattern: str, sizes: dict[str, int | None], seed: int
+    listed: dict[str, Any], span: timedelta, pattern: str, sizes: dict[str, int | None], seed: int
 ) -> "History":
     from graveler.simulation.patterns import changed_by
     from graveler.simulation.sources import listed_history, listed_tree
 
-    files, columns, sort = listing
     if pattern:
-        tree = listed_tree(files, columns=columns, sort=sort)
+        tree = listed_tree(**listed)
         return changed_by(tree, pattern, seed=seed, **_given(sizes, "files", "commits"))
-    given = _given(sizes, "commits")
-    return listed_history(files, columns=columns, sort=sort, every=span, **given)
+    return listed_history(**listed, every=span, **_given(sizes, "commits"))
 
 
 def _progress(progress: "Progress | None", name: str, known: int) -> Callable[[int], None] | None:
     return None if progress is None else lambda done: progress(name, done, max(done, known))
 
 
-def _given(sizes: dict[str, int | None], *names: str) -> dict[str, int]:
+def _given(sizes: dict[str, int | None], *names: str) -> dict[str, Any]:
     """Return the given sizes, and refuse those that do not apply here."""
     given = {name: value for name, value in sizes.items() if value is not None}
     for name in given:
@@ -179,7 +172,6 @@ def _given(sizes: dict[str, int | None], *names: str) -> dict[str, int]:
 
 
 def _policy(text: str) -> "Policy":
-    """Return the policy of ``NAME,PARAMETER=N,…``."""
     from graveler.committed.splitting import Splitting
     from graveler.simulation.replay import BASELINE, Policy
 

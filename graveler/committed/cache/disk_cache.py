@@ -1,30 +1,11 @@
 """Table files on local disk, bounded in bytes, shared by any number of processes.
 
-A table is cached in one of two forms, or in both:
-
-``<id>.flat``
-    The local form, which is mapped into memory: see `graveler.committed.cache.flat`.
-``<id>.sst`` and ``<id>.rid``
-    The table as a writer of this host made it, and its record ids::
-
-        bytes   record ids, 32 each, in key order
-        bytes   xxh3-128 of the table file, 16
-        bytes   xxh3-128 of everything before, 16
-
-The writer of a large table leaves the second form, which costs it nothing. The first reader builds
-the local form from it.
-
-Only tables that were checked against their id are added, so checksums suffice to detect later
-damage. A damaged file is removed and reported as absent. A file of another user may hold
-anything: the caller checks it like a table from the object store. Such a file is read and not
-mapped, because its owner could shorten it. Files are renamed into place, the ``.rid`` before the
-``.sst``. Readers therefore need no lock, and a killed process leaves at most a file under ``tmp``.
-Removing a file does not disturb a reader that has opened or mapped it.
-
-A failure of the cache (disk full, folder read-only, missing or damaged) is never an error for the
-caller: the table counts as absent or as not kept. There is one exception. If another program
-shortens a mapped file in place, or the disk below it fails, the system kills the process that reads
-the missing page. graveler replaces and removes files, and never shortens one.
+A table is cached in its local form (``<id>.flat``, which is mapped), or as its writer made it
+(``<id>.sst``, and ``<id>.rid`` with its record ids, the xxh3-128 of the table and that of all
+before). Only tables that were checked against their id are added, so checksums detect later damage;
+a file of another user is checked like one of the object store, and read, because its owner could
+shorten a mapped one. Files are renamed into place, the ``.rid`` first, and never shortened. A
+failure of the cache is never an error for the caller.
 """
 
 import ctypes
@@ -76,7 +57,6 @@ class FlatFile(NamedTuple):
 
     Attributes:
         buffer: The whole file. A file of another user, or one that cannot be mapped, is read.
-        own: Whether this user or root wrote it.
         full: Whether the process can map no more files.
     """
 
@@ -86,12 +66,7 @@ class FlatFile(NamedTuple):
 
 
 class TablePair(NamedTuple):
-    """A table as a writer left it.
-
-    Attributes:
-        record_ids: The ids of its records, 32 bytes each.
-        own: Whether this user or root wrote it.
-    """
+    """A table as a writer left it."""
 
     data: bytes
     record_ids: bytes
@@ -109,10 +84,6 @@ class DiskCache:
     Each process counts the bytes that it adds. It reads the whole folder when its own count reaches
     the bound, and at least once per sixteenth of the bound. So n processes together exceed the
     bound by at most n sixteenths.
-
-    Args:
-        folder: Created if missing.
-        max_bytes: Bound of the size of all files together.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -237,7 +208,16 @@ class DiskCache:
         try:
             make_folder(self._scratch)
             table = self._linked(file) or self._write(data)
-            return self._place_pair(name, data, record_ids, table)
+            data_sum = xxh3_128_digest(data)
+            whole_sum = xxh3_128(record_ids)  # piece by piece, without a copy
+            whole_sum.update(data_sum)
+            try:
+                ids = self._write(record_ids, data_sum, whole_sum.digest())
+            except OSError:
+                table.unlink(missing_ok=True)
+                raise
+            size = len(data) + len(record_ids) + 2 * _SUM_BYTES
+            return self._place(name, {_IDS: ids, _TABLE: table}, size)
         except OSError as error:
             return self._not_kept(name, error)
 
@@ -257,19 +237,6 @@ class DiskCache:
                 return self._scratch
         except OSError:
             return None
-
-    def _place_pair(self, name: str, data: bytes, record_ids: bytes, table: Path) -> bool:
-        data_sum = xxh3_128_digest(data)
-        whole_sum = xxh3_128(record_ids)  # piece by piece, without a copy
-        whole_sum.update(data_sum)
-        try:
-            sidecar = self._write(record_ids, data_sum, whole_sum.digest())
-        except OSError:
-            table.unlink(missing_ok=True)
-            raise
-        return self._place(
-            name, {_IDS: sidecar, _TABLE: table}, len(data) + len(record_ids) + 2 * _SUM_BYTES
-        )
 
     def _place(self, name: str, files: Mapping[str, Path], size: int) -> bool:
         """Rename finished files into place, in the given order. Remove the rest after an error."""

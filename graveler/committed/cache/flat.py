@@ -1,23 +1,8 @@
 """The local form of a table: one file that is mapped into memory. A lookup decodes nothing.
 
-A table of the object store is compressed and read from its start. Its local form is built once,
-when the table arrives on a host, and holds the same records:
-
-==============  =====================================================================
-header          magic and version, kind, id, counts, checksums
-page sums       xxh3-64 of each 4 KiB of the index and of the data
-index           hash table from keys to rows, where rows begin, lengths of keys
-data            rows (key and value record) in key order, then their record ids, if any
-==============  =====================================================================
-
-``docs/formats/flat.md`` has the byte table. Equal records give equal bytes, so any process of a
-host can build the file, and the file serves all of them.
-
-The records are checked before the form is built: against their digest in the metarange, or against
-the id of the table. The second check computes all record ids, and the form then holds them. The
-checksums detect later damage to the file. Header and page sums are checked when the file is opened.
-Each page is checked when this process first reads it. Damaged bytes are never used: the form is
-built again from the object store.
+It is built once on each host, from checked records: header, sums of pages, an index of hashes,
+rows, record ids. A page is checked when this process first reads it, and a damaged form is built
+again from the object store. ``docs/formats/flat.md`` has the bytes. Equal records give equal bytes.
 """
 
 import sys
@@ -69,7 +54,6 @@ class Run(NamedTuple):
     Attributes:
         data: Key and value record of each row, side by side. It is a view of their table.
         ends: The start of each row and the end of the last one, relative to an earlier position.
-        lengths: The length of the key of each row.
     """
 
     data: bytes | memoryview
@@ -105,7 +89,6 @@ class _Arrays(NamedTuple):
 
     Attributes:
         near: For each slot, the `LAST_SLOTS` slots from there on. The items overlap.
-        bounds: The start and the end of each row, numbers of 4 bytes. The items overlap.
         by_width: Key length to a view of the file with a key of that length at each position.
     """
 
@@ -122,10 +105,7 @@ def bounds_sum(first: bytes, last: bytes) -> bytes:
 
 
 def _places(slots: int, count: int, data_bytes: int) -> tuple[int, int, int, int, int]:
-    """Return where the parts of a file begin: slots, ends, lengths, rows, and the grid of pages.
-
-    The grid begins before the slots, because the first page of the index is the shorter one.
-    """
+    """Return where the parts of a file begin: slots, ends, lengths, rows, and the grid of pages."""
     sizes = (4 * slots, 4 * count + 4, 2 * count)
     *places, index_bytes = accumulate((size + -size % 8 for size in sizes), initial=0)
     index_pages = -(-index_bytes // PAGE_BYTES)
@@ -164,8 +144,6 @@ class FlatTable:
     Attributes:
         numbered: Whether it has record ids. Its records were then verified against the table's id.
         digest: The digest against which its records were verified if it has no record ids.
-        memory_bytes: Bytes of memory that the table takes, without those of a mapped file.
-        used: Set by a cache.
         checked: The object with which the table was last compared, set by a caller.
     """
 
@@ -325,10 +303,7 @@ class FlatTable:
         return Run(self._view[first:last], ends, self._lengths[start:stop])
 
     def record_ids(self, start: int = 0, stop: int | None = None) -> bytes:
-        """Return the record ids of the rows from `start` up to `stop`, 32 bytes each.
-
-        The table must be `numbered`.
-        """
+        """Return the record ids of the rows from `start` up to `stop`, 32 bytes each."""
         if not self.numbered:
             raise InternalError(f"{self.name} was opened without its record ids")
         stop = self.count if stop is None else stop

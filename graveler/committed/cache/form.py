@@ -40,11 +40,7 @@ class Form:
         self._first = self._last = b""  # keys
 
     def add(self, keys: Sequence[bytes], values: Sequence[bytes], lengths: bytes = b"") -> None:
-        """Add records.
-
-        Args:
-            lengths: The length of each key, followed by that of its value record, if known.
-        """
+        """Add records."""
         parts = [b""] * (2 * len(keys))
         parts[::2], parts[1::2] = keys, values
         self._first, self._last = self._first or keys[0], keys[-1]
@@ -66,10 +62,7 @@ class Form:
         return len(self._rows)
 
     def digest(self) -> Callable[[], bytes]:
-        """Return a function that computes the digest of the records so far. Any thread may call it.
-
-        See `RecordsDigest`.
-        """
+        """Return a function that computes the digest of the records so far. Any thread may call it."""
         digest = RecordsDigest()
 
         def compute() -> bytes:
@@ -81,12 +74,7 @@ class Form:
     def finish(
         self, kind: int, identifier: bytes, record_ids: bytes = b"", *, digest: bytes = bytes(32)
     ) -> list[Piece]:
-        """Return the file in pieces. No records may be added afterwards.
-
-        Args:
-            identifier: The id of the table, 32 bytes.
-            record_ids: The ids of the records, 32 bytes each. Empty if a digest verified them.
-        """
+        """Return the file in pieces. No records may be added afterwards."""
         size = self.size
         longest = max(self._lengths[::2])
         if size > _MOST_BYTES or longest > _LONGEST_KEY:
@@ -97,7 +85,8 @@ class Form:
         if record_ids:
             self._rows += record_ids
         data = memoryview(self._rows)
-        parts = self._index()
+        count = self.count
+        parts = self._index(count)
         index = memoryview(b"".join(raw + bytes(-len(raw) % 8) for raw in parts))
         # the first page of the index is the shorter one, so that the pages of the data follow
         pages = [
@@ -108,17 +97,13 @@ class Form:
         sums = array("Q", map(xxh3_64_intdigest, pages)).tobytes()
         known = (MAGIC, VERSION, kind, bool(record_ids), identifier, digest)
         bounds = bounds_sum(self._first, self._last)
-        fields = (*known, self.count, size, len(parts[0]) // 4, bounds)
+        fields = (*known, count, size, len(parts[0]) // 4, bounds)
         head = HEADER.pack(*fields, xxh3_128_digest(HEADER.pack(*fields, bytes(16)) + sums))
         return [head, sums, index, data]
 
-    def _index(self) -> Sequence[bytes]:
-        """Return slots, ends and lengths of keys.
-
-        The keys get their slots in the order of their hashes. Each key gets the slot of its hash,
-        or the next free one.
-        """
-        lengths, homes, shift = self._lengths, SLOTS_PER_KEY * self.count, self.count.bit_length()
+    def _index(self, count: int) -> Sequence[bytes]:
+        """Return slots, ends and lengths of keys."""
+        lengths, homes, shift = self._lengths, SLOTS_PER_KEY * count, count.bit_length()
         if "numpy" not in sys.modules:
             hashes = array("Q", bytes(self._hashes))
             if sys.byteorder == "little":
@@ -140,7 +125,7 @@ class Form:
         ascending = each[order]
         if (ascending[1:] == ascending[:-1]).any():
             order = each.argsort(kind="stable")  # several times slower
-        steps = numpy.arange(self.count)
+        steps = numpy.arange(count)
         at = ((ascending >> 32) * homes >> 32).astype("i8") - steps
         at = numpy.maximum.accumulate(at) + steps
         taken = numpy.zeros(max(int(at[-1]) + 1, homes) + LAST_SLOTS, "u4")

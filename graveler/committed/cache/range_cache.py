@@ -90,7 +90,6 @@ class Wanted(NamedTuple):
     Attributes:
         digest: The digest of its records. A form that was verified against the digest is
             accepted like one with record ids. None: only a form with record ids is accepted.
-        rebuild: Builds the form again if it is damaged on disk.
         keep: Keep the table open, for more lookups. A scan does not keep it.
     """
 
@@ -217,10 +216,7 @@ class RangeCache:
         return table
 
     def convert(self, wanted: Wanted) -> FlatTable | None:
-        """Return the result of `get`, built from another form in this cache, or None without one.
-
-        The other form is a table that a writer left, or a local form without record ids.
-        """
+        """Return the result of `get`, built from another form in this cache, or None without one."""
         name, kind = wanted.identifier.hex(), wanted.kind
         left = self._opened.get(wanted.identifier)
         if self._disk is not None and not isinstance(left, TablePair):
@@ -250,10 +246,7 @@ class RangeCache:
         return self._hold(wanted.identifier, built)
 
     def mend(self, identifier: bytes, form: Sequence[Piece]) -> bytes:
-        """Keep the local form that replaces a damaged one, and return its bytes.
-
-        The cache drops the open table. Current readers keep it, the next reader maps the new file.
-        """
+        """Keep the local form that replaces a damaged one, and return its bytes."""
         with self._lock:
             self._release(identifier)
         if self._disk is not None:
@@ -265,10 +258,7 @@ class RangeCache:
     def adopt(self, table: FinishedTable, data: bytes, *, stored: Path | None) -> None:
         """Keep a table that this process has written.
 
-        The first read of a table that is not small builds its local form.
-
         Args:
-            data: The bytes of the table.
             stored: The object store's file of the table, if it has files. The cache links it.
         """
         name, record_ids = table.identifier.hex(), table.record_ids

@@ -1,12 +1,9 @@
 """The tables of a tree: the file to which a table is written, and the check of an open table.
 
-The checksums of the blocks prove that the bytes are those that were written. Only the id proves
-that they are the records that the tree names. It is recomputed from the records.
-
-RocksDB makes each file durable and drops it from the page cache when it closes the file. Neither
-helps here, because the object store has its own durable copy, and both are most of the cost of a
-small table. If the system has files in memory, a few tables at a time are written there. Other
-tables are written to a scratch folder.
+The checksums of blocks prove that the bytes are those that were written; only the id, computed from
+the records, proves that they are those that the tree names. A few tables at a time are written to
+memory, because RocksDB makes each file durable and drops it from the page cache, which is most of
+the cost of a small one.
 """
 
 import os
@@ -33,11 +30,7 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 
 class TableFile:
-    """The file of one table. Close it after it is published, or when it is no longer needed.
-
-    Attributes:
-        on_disk: Whether the file can be moved within its disk.
-    """
+    """The file of one table. Close it after it is published, or when it is no longer needed."""
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
         self.path = path
@@ -55,11 +48,7 @@ class TableFile:
         return self.path.read_bytes() if self._data is None else self._data
 
     def load(self) -> int:
-        """Read a file in memory into bytes while it is still in the processor's cache.
-
-        Returns:
-            The size of the file.
-        """
+        """Read a file in memory into bytes while it is still in the processor's cache."""
         if self.on_disk:
             return self.path.stat().st_size
         self._data = self.read()
@@ -76,12 +65,7 @@ class TableFile:
 
 
 class Scratch:
-    """The files of one writer.
-
-    Args:
-        folder: Creates the folder for files on disk. Called for the first such file.
-        largest: Approximate maximum size of a file in bytes.
-    """
+    """The files of one writer."""
 
     def __init__(self, folder: Callable[[], Path], *, largest: int) -> None:
         self._make_folder = folder
@@ -145,11 +129,7 @@ SMALL_BYTES = 256 << 10
 
 
 class FinishedTable(NamedTuple):
-    """A table that can be published.
-
-    Attributes:
-        form: Its local form, if the writer built it.
-    """
+    """A table that can be published."""
 
     identifier: bytes
     kind: TableKind

@@ -33,12 +33,7 @@ class RangeEncoder:
         self._few: list[tuple[Sequence[bytes], Sequence[bytes]]] = []
 
     def add(self, parts: Sequence[bytes], lengths: "array[int]", record_ids: bytes) -> None:
-        """Add records in key order.
-
-        Args:
-            lengths: The length of each part, as `array("I")`.
-            record_ids: The ids of the records, 32 bytes each.
-        """
+        """Add records in key order."""
         keys, values, sink = parts[::2], parts[1::2], self.table.records
         try:
             for key, value in zip(keys, values, strict=True):
@@ -56,12 +51,7 @@ class RangeEncoder:
             self._few.clear()
 
     def finish(self, size: int, *, natural: bool) -> tuple[RangeInfo, FinishedTable]:
-        """Complete the table. Return its record in a metarange, and the table.
-
-        Args:
-            size: Logical bytes of the records.
-            natural: Whether the splitting policy ended the range.
-        """
+        """Complete the table. Return its record in a metarange, and the table."""
         record_ids = b"".join(self._ids)
         info = RangeInfo(
             id=range_id((record_ids,)),

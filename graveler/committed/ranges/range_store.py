@@ -44,13 +44,7 @@ def _is_kept(_identifier: bytes, _put: Callable[[], bool]) -> bool:
 
 @dataclass(slots=True)
 class StoreStats:
-    """Counts of the requests to a store, and of those that reached the object store.
-
-    Attributes:
-        ranges_read: Ranges opened, from the cache or the object store.
-        metaranges_read: Metaranges read, from memory or the object store.
-        fetched: Tables read from the object store, including second attempts.
-    """
+    """Counts of the requests to a store, and of those that reached the object store."""
 
     ranges_read: int = 0
     ranges_written: int = 0
@@ -125,14 +119,7 @@ class RangeStore:
         *,
         keep: bool = True,
     ) -> FlatTable:
-        """Return the table with this id. A table from the object store is checked.
-
-        Concurrent callers that need the same table fetch it once.
-
-        Args:
-            digest: The digest of its records, if their ids are not needed.
-            keep: Keep the table open, for more lookups.
-        """
+        """Return the table with this id. A table from the object store is checked."""
         if kind is TableKind.RANGE:
             with self._lock:
                 self.stats.ranges_read += 1
@@ -161,7 +148,6 @@ class RangeStore:
         """Return the range that a metarange names.
 
         Args:
-            keep: Keep the range open, for more lookups.
             numbered: Whether record ids are needed. Computing them takes much longer than reading
                 the range. It is done once on each host.
         """
@@ -189,10 +175,6 @@ class RangeStore:
 
         The number of ranges opened in advance grows with every range that is taken, so that a
         reader of few records fetches few ranges.
-
-        Args:
-            keep: Keep the ranges open, for more lookups.
-            numbered: Whether record ids are needed.
         """
         rest, width, pool = iter(infos), 1, None
         waiting: deque[Callable[[], FlatTable]] = deque()
@@ -260,10 +242,7 @@ class RangeStore:
         return TableWriter(file.path)
 
     def publish(self, tables: Sequence[FinishedTable]) -> None:
-        """Put finished tables and keep them in the cache.
-
-        A table of the object store with the same id has the same records.
-        """
+        """Put finished tables and keep them in the cache."""
         keys = [self.key(table.identifier) for table in tables]
         # read each file once: RocksDB has dropped it from the page cache
         bodies = [table.file.read() for table in tables]

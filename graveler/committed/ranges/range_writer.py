@@ -1,15 +1,9 @@
 """Writing sorted records as ranges: cut by the splitting policy, named by content, published.
 
-A range that does not end naturally is a *fragment*: a commit ended there, not the policy. New
-records after fragments are first held in memory. There are three cases:
-
-- The policy, applied to the fragments and the new records, ends a range. Then all fragments since
-  the last natural end are written again together with the new records. So equal records get equal
-  ranges.
-- It does not, and a fragment before the new records is at most twice as large as they are. Then
-  both are written together. So there are few fragments, and each record is written again a few
-  times.
-- Otherwise the new records become a fragment.
+A range that a commit ended, not the policy, is a *fragment*. New records after fragments are held
+in memory. If the policy ends a range of both, all are written again, so that equal records get
+equal ranges. If it does not, they are joined with fragments of at most twice their size, or become
+a fragment of their own.
 """
 
 from array import array
@@ -45,9 +39,6 @@ class Publisher:
     """Publishes the range files of one writer: one file for each thread, or batches in one thread.
 
     After a file could not be put, every later call except `abort` raises the same error.
-
-    Args:
-        hold: Publish nothing before `finish`.
     """
 
     def __init__(self, store: RangeStore, *, hold: bool) -> None:
@@ -125,13 +116,7 @@ class Publisher:
 
 
 class RangeWriter:
-    """Writes the ranges of one tree, in key order.
-
-    Use it as a context manager. Leaving the block discards unfinished ranges.
-
-    Args:
-        hold: Publish nothing before `finish`, for a tree that may still be refused.
-    """
+    """Writes the ranges of one tree, in key order."""
 
     def __init__(self, store: RangeStore, splitting: Splitting, *, hold: bool = False) -> None:
         self._store = store
@@ -149,8 +134,6 @@ class RangeWriter:
         self._end_key = b""  # the last key of the current range
         self._size = 0  # of the current range, or of the fragments and the held records
         self._finished = False
-        self.written = 0
-        self.reused = 0
 
     def __enter__(self) -> "RangeWriter":
         return self
@@ -199,18 +182,13 @@ class RangeWriter:
         self._infos.extend(infos)
         self._before = before
         self._last = infos[-1].max_key
-        self.reused += len(infos)
 
     def ends_before(self, next_key: bytes) -> bool:
         """Return whether the policy ends a range between the last record and `next_key`."""
         return self._range is None or self._cutter.cut(self._last, next_key, self._size)
 
     def finish(self, *, before: bytes | None = None) -> Tree:
-        """End the last range, publish the held ranges, and return all ranges in key order.
-
-        Args:
-            before: The key that follows in the tree, or None if there is none.
-        """
+        """End the last range, publish the held ranges, and return all ranges in key order."""
         tree = self._ended(before)
         self._publisher.finish()
         self.abort()
@@ -308,7 +286,6 @@ class RangeWriter:
         held, self._held = self._held, []
         self._fragments = 0
         infos = self._infos.pop(count)
-        self.reused -= count
         self._size = 0
         tables = (self._store.open_range(info, numbered=True) for info in infos)
         records = chain.from_iterable(table.records() for table in tables)
@@ -359,7 +336,6 @@ class RangeWriter:
         self._range = None
         self._infos.append(info)
         self._own = len(self._infos)
-        self.written += 1
         self._publisher.add(table)
 
 

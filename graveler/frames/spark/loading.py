@@ -49,15 +49,6 @@ def read_apart(uris: Sequence[str]) -> list[tuple[str, ...]]:
     return [others, *alone] if others else alone
 
 
-def plain_paths(spark: "SparkSession", uris: Sequence[str]) -> list[str]:
-    """Return addresses for a reader of Spark with the option ``__globPaths__`` (false).
-
-    A server of Spark Connect changes the names of options to lower case and then does not recognize this
-    option. For it, the characters of patterns are escaped.
-    """
-    return [_PATTERN.sub(r"\\\g<0>", uri) for uri in uris] if is_remote(spark) else list(uris)
-
-
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _LISTED_BY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -77,9 +68,6 @@ def planning(spark: "SparkSession", uris: Collection[str]) -> "Iterator[SparkSes
     It is the session itself if that would start no tasks, else a copy, so that its settings never change.
     Frames of a copy of a session of Spark Connect would not go together with its own: two settings of
     that session, which only lists of files use, change during the block.
-
-    Args:
-        uris: The files. If all are on the driver's own disk, the driver lists them faster than tasks.
     """
     if len(uris) <= int(spark.conf.get(_LISTED_BY_TASKS) or 0):
         yield spark
@@ -115,13 +103,13 @@ def load(spark: "SparkSession", reader: "DataFrameReader", uris: Sequence[str]) 
     """Return the frame that a reader with the option ``__globPaths__`` (false) loads from files.
 
     py4j needs two calls for each item of a list, a fourth of the time for ten thousand paths. A classic
-    session therefore gets the paths as one text.
+    session therefore gets the paths as one text. A server of Spark Connect changes the names of options
+    to lower case and does not recognize this one: for it, the characters of patterns are escaped.
     """
-    paths = plain_paths(spark, uris)
     if is_remote(spark):
-        return reader.load(paths)
+        return reader.load([_PATTERN.sub(r"\\\g<0>", uri) for uri in uris])
     split = spark._jvm.java.util.regex.Pattern.compile(_NO_PATH_HAS).split  # type: ignore[union-attr]
-    return reader._df(reader._jreader.load(split(_NO_PATH_HAS.join(paths))))
+    return reader._df(reader._jreader.load(split(_NO_PATH_HAS.join(uris))))
 
 
 def frame_of_table(
@@ -130,9 +118,6 @@ def frame_of_table(
     """Return a frame of an Arrow table.
 
     A limit of 0 rows in a batch means no limit, but PySpark would cut the table by 0.
-
-    Args:
-        schema: The columns. A table without rows needs it, because Spark Connect infers none.
     """
     with ExitStack() as settings:
         settings.enter_context(_planning)

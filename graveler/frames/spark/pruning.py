@@ -26,12 +26,7 @@ Zone = Callable[[], tzinfo]
 
 
 def prune(path: str, files: Files, where: Mapping[str, Any], zone: Zone) -> Files:
-    """Return the files whose partitions have the wanted values.
-
-    Args:
-        where: For each column a value or a list of values; None is the partition of nulls.
-        zone: Returns the time zone of times that state none, in paths and in `where`.
-    """
+    """Return the files whose partitions have the wanted values."""
     columns = partition_columns([relative for relative, _ in files])
     for name in where:
         if name not in columns:

@@ -142,7 +142,6 @@ def read(
 
 
 def _whole(source: "Source", files: list[DataFile], view: View, path: str) -> "DataFrame":
-    """Return the frame of a table's files."""
     partitions, groups = group_files(files)
     if source.schema is None and source.format in _GUESSED and len(groups) > 1:
         source = replace(source, schema=source.guessed(files, partitions))
@@ -203,7 +202,6 @@ def _as_text(frames: "Sequence[DataFrame]") -> "Sequence[DataFrame]":
 
 
 def _has_types(schema: "StructType | None", columns: tuple[str, ...]) -> "TypeGuard[StructType]":
-    """Return whether a schema has the types of all these columns."""
     return schema is not None and {*columns} <= {*schema.names}
 
 
@@ -218,7 +216,6 @@ def _tells_files(spark: "SparkSession", format: str, schema: "StructType") -> bo
 
 
 def _nothing(path: str) -> ObjectNotFoundError | InvalidInputError:
-    """Return the error for a table without files."""
     if is_pattern(path):
         return InvalidInputError(
             f"{path!r} looks like a pattern, and nothing has this path: name the folder of the table "
@@ -231,7 +228,6 @@ def _nothing(path: str) -> ObjectNotFoundError | InvalidInputError:
 
 
 def _selected(frame: "DataFrame", names: tuple[str, ...], path: str) -> "DataFrame":
-    """Return the requested columns of a frame, or all of them."""
     if not names:
         return frame
     missing = [name for name in names if name not in frame.columns]

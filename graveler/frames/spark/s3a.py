@@ -32,14 +32,7 @@ _COMMITTER: Mapping[str, str] = {
 def s3a_settings(
     storage: str, options: Mapping[str, str], *, jars: Path | None = None, hadoop: str = ""
 ) -> dict[str, str]:
-    """Return Spark's settings for the storage of a repository; none if it is not on S3.
-
-    Args:
-        options: The lake's options of that store: endpoint_url, region, access_key and so on.
-        jars: A folder of jars. ``hadoop-aws`` in it replaces the coordinates. With
-            ``spark-hadoop-cloud`` in it, Spark commits by multipart uploads instead of renames.
-        hadoop: Hadoop's version; by default that of PySpark's jars.
-    """
+    """Return Spark's settings for the storage of a repository; none if it is not on S3."""
     scheme, _, rest = storage.partition("://")
     if scheme not in {"s3", "s3a", "s3n"}:
         return {}

@@ -1,10 +1,9 @@
 """The files of a table as Spark scans them: in groups, with a schema each, and compared with their entries.
 
-Spark finds partition columns (``day=2013-01-01/``) below *one* folder only. Each write to a table of a
-lake has a folder of its own, so the files are read in groups. Spark finds the columns of the files of one
-write, and prunes by them. Files whose address lacks the folders of their path get the columns as
-constants. The files of very many writes are one group, whose columns are computed from the addresses,
-because Spark needs minutes to plan a union of thousands of frames.
+Spark finds partition columns (``day=2013-01-01/``) below *one* folder only, and each write to a table has
+a folder of its own. Files whose address lacks the folders of their path get the columns as constants. The
+files of very many writes are one group, whose columns are computed from the addresses, because Spark
+needs minutes to plan a union of thousands of frames.
 """
 
 import re
@@ -125,12 +124,7 @@ def data_files(
 
 @dataclass(frozen=True)
 class Source:
-    """Spark's reader without the files.
-
-    Attributes:
-        schema: Columns and types; None if Spark finds them.
-        known: The partition columns whose types the entries have.
-    """
+    """Spark's reader without the files."""
 
     spark: "SparkSession"
     format: str
@@ -243,7 +237,6 @@ class Source:
 
 
 def _retyped(schema: "StructType", kinds: "Mapping[str, DataType]") -> "StructType":
-    """Return a schema in which some columns have other types."""
     from pyspark.sql.types import StructField, StructType
 
     fields = [StructField(field.name, kinds.get(field.name, field.dataType)) for field in schema]
@@ -297,7 +290,6 @@ def verify_files(spark: "SparkSession", files: Sequence[DataFile]) -> None:
 def _wrong(
     spark: "SparkSession", algorithm: str, files: list[DataFile]
 ) -> Iterator[CorruptionError]:
-    """Yield the errors of files whose checksums are of one algorithm."""
     from pyspark.sql import functions as f
 
     content, other = f.col("content"), {"md5": f.md5, "sha1": f.sha1}.get(algorithm)

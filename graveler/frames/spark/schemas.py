@@ -2,9 +2,7 @@
 
 A reader that has the entries of a table has its schema, and opens no footer. The values follow from the
 content of the file and from its partition columns, so the same rows written again have the same entry.
-The types of partition columns are stored too, because a path does not distinguish ``"01"`` from ``1``.
-Entries of Parquet files have all of it, those of ORC files no number of rows, and those of other formats
-the partition columns only. `graveler.reads.schemas` merges them.
+Entries of ORC files have no number of rows, and those of other formats the partition columns only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,10 +51,7 @@ SchemaRule = Literal["same", "evolve"]
 
 
 def described(
-    store: ObjectStore,
-    format: str,
-    files: Sequence[ObjectInfo],
-    kept: Kept,
+    store: ObjectStore, format: str, files: Sequence[ObjectInfo], kept: Kept
 ) -> list[dict[str, str]]:
     """Return the metadata of the entries of files that were just written."""
     pairs = {name: text for name, text in zip((SCHEMA, PARTITIONS), kept, strict=True) if text}
@@ -69,7 +64,6 @@ def described(
 
 
 def _rows(store: ObjectStore, info: ObjectInfo) -> int:
-    """Return the number of rows in a footer."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(RangedFile(info.size, partial(store.get_range, info.key))) as file:
@@ -198,11 +192,7 @@ def rows_of(entries: Iterable[Entry]) -> int | None:
 
 
 def check_schema(path: str, before: "StructType", now: "StructType", rule: SchemaRule) -> None:
-    """Compare the schema of a frame with that of its table.
-
-    Args:
-        rule: ``same``: the same columns and types; ``evolve``: columns may be added or left out.
-    """
+    """Compare the schema of a frame with that of its table."""
     old, new = _types(before), _types(now)
     wrong = [
         f"{name!r} is {new[name]}, not {kind}"

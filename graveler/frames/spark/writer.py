@@ -242,11 +242,6 @@ def save(
     """Let Spark write a frame below a new address, and return the entries, which are not staged.
 
     Their paths are relative to the address: ``dt=2026-01-03/part-….parquet``.
-
-    Args:
-        target: The branch, run or step that provides the address.
-        partition_by: Columns that become ``key=value`` folders.
-        schema: The columns to store in the entries of Parquet files; by default those of `df`.
     """
     from pyspark.sql.functions import expr
     from pyspark.sql.types import TimestampType

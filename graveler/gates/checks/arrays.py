@@ -51,17 +51,6 @@ def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = Fa
 
     A column within a struct keeps its path (``a.b``) as its name. Dictionaries are decoded. A column
     of the ``key=value`` folders of the path has the same value in each row.
-
-    Args:
-        files: The tree of the file.
-        entry: The file.
-        columns: Names of the columns.
-        text: Whether the columns of a CSV file and of folders are text; otherwise their types are
-            inferred.
-
-    Raises:
-        CorruptionError: The file is damaged.
-        InvalidInputError: The file has no such column, or its format has no columns.
     """
     folders = dict(folder_values(entry.path))
     stored = [name for name in columns if name not in folders]
@@ -97,7 +86,6 @@ def _repeated(value: str | None, rows: int, *, text: bool) -> Any:
 
 
 def _parquet(files: Files, entry: Entry, columns: Sequence[str]) -> tuple[Any, int]:
-    """Return columns of a Parquet file, and its number of rows."""
     file = open_parquet(files, entry)
     rows = file.metadata.num_rows
     with reading(entry):
@@ -178,7 +166,6 @@ class Part:
 
 
 def _parts_of(files: Files, entries: Iterable[Entry], columns: Sequence[str]) -> list[list[Part]]:
-    """Return the parts of each column, in the order of the files."""
     parts: list[list[Part]] = [[] for _ in columns]
     held = size = 0
     for entry in entries:
@@ -197,9 +184,6 @@ def aligned(parts: Sequence[Part], name: str) -> list[Any]:
     That is the common type of the files that declare one, with times in UTC. Values of CSV files
     are converted to it; if no file declares a type, they are numbers if each is one and has no
     leading zero. If there is no such type, all values are text.
-
-    Raises:
-        InvalidInputError: The values cannot be compared.
     """
     plain = [Part(_in_utc(part.values), part.typed) for part in parts]
     for kind in _kinds(plain):
@@ -218,7 +202,6 @@ def aligned(parts: Sequence[Part], name: str) -> list[Any]:
 
 
 def _kinds(parts: Sequence[Part]) -> list[Any]:
-    """Return the types that the parts may have in common, the best first."""
     declared = {part.values.type for part in parts if part.typed} - {pa.null()}
     if any(map(pa.types.is_timestamp, declared)):  # a date is its first moment
         declared = {kind for kind in declared if not pa.types.is_date(kind)}
@@ -309,12 +292,7 @@ def values_of(arrays: Iterable[Any]) -> set[Any]:
 def read_bounds(
     files: Files, entry: Entry, name: str, *, text: bool, times: bool
 ) -> tuple[Any, Any, int]:
-    """Return the least and greatest value of a column in a file, and the number of NaN values.
-
-    Args:
-        text: Whether the column of a CSV file is text unless it has dates or times.
-        times: Whether every text in the column must be a time.
-    """
+    """Return the least and greatest value of a column in a file, and the number of NaN values."""
     values = table(files, entry, [name]).column(name).drop_null()
     if times and pa.types.is_string(values.type):
         found = [_time(value, name) for value in values.to_pylist()]

@@ -42,13 +42,7 @@ _WORDS: Mapping[Any, str] = {
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A built-in check, identified by its kind and its parameters.
-
-    Attributes:
-        kind: Name of the function that defines it.
-        parameters: Arguments of the function, as settings store them.
-        check: The check that the function returned.
-    """
+    """A built-in check, identified by its kind and its parameters."""
 
     kind: str
     parameters: Mapping[str, Any] = field(hash=False)
@@ -70,15 +64,7 @@ class BuiltIn:
 
 @dataclass(frozen=True)
 class Rule:
-    """The definition of a check for given arguments.
-
-    Attributes:
-        check: The check.
-        about: The words that follow the kind in the gate's name.
-        prefix: Prefix of the paths that the check reads.
-        also: Further prefixes.
-        reads: Further inputs, as a gate declares them.
-    """
+    """The definition of a check for given arguments."""
 
     check: Check
     about: str
@@ -108,11 +94,7 @@ def built_in(define: Callable[_P, Rule]) -> Callable[_P, Gate]:
 
 
 def gate_of(kind: str, parameters: Mapping[str, Any]) -> Gate:
-    """Return the gate of a built-in check with stored parameters.
-
-    Raises:
-        InvalidInputError: The kind is unknown, or the parameters are not those of the kind.
-    """
+    """Return the gate of a built-in check with stored parameters."""
     if kind not in BUILT_IN:
         raise InvalidInputError(
             f"no built-in check {kind!r}: there are {', '.join(sorted(BUILT_IN))}; a check of your "
@@ -135,18 +117,12 @@ def _check_of(kind: str, parameters: Mapping[str, Any]) -> Check:
 
 
 def _signature(define: Callable[..., Rule]) -> Signature:
-    """Return the parameters of a definition without its options."""
     whole = signature(define)
     named = [value for value in whole.parameters.values() if value.kind is not value.VAR_KEYWORD]
     return whole.replace(parameters=named)
 
 
 def _gate(define: Callable[..., Rule], bound: BoundArguments, options: Mapping[str, Any]) -> Gate:
-    """Return the gate of a check.
-
-    Raises:
-        InvalidInputError: The check takes no such arguments, or a gate no such options.
-    """
     kind = define.__name__
     if odd := [name for name in options if name not in OPTIONS]:
         raise InvalidInputError(
@@ -170,11 +146,7 @@ def _gate(define: Callable[..., Rule], bound: BoundArguments, options: Mapping[s
 
 
 def _parameter(parameter: Parameter, value: Any) -> Any:
-    """Return an argument as settings store it.
-
-    Raises:
-        InvalidInputError: It has a wrong type; the message names the right one.
-    """
+    """Return an argument as settings store it."""
     name, wanted = parameter.name, parameter.annotation
     types = get_args(wanted) if get_origin(wanted) is UnionType else (wanted,)
     if parameter.kind is Parameter.VAR_POSITIONAL:
@@ -197,7 +169,6 @@ def _parameter(parameter: Parameter, value: Any) -> Any:
 
 
 def _is_of(value: Any, wanted: Any) -> bool:
-    """Return whether a value of Python or of JSON has a type."""
     if wanted in {int, float}:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         number = number and not (isinstance(value, float) and isnan(value))
@@ -218,18 +189,7 @@ def of_files(
     also: tuple[str, ...] = (),
     whole: Callable[[Candidate], bool] | None = None,
 ) -> Rule:
-    """Return the rule of a check of the files below a prefix.
-
-    Args:
-        check: The check of the files, if there are any.
-        prefix: Start of the paths.
-        scope: ``changes`` for the files that the run adds or replaces, ``all`` for all files.
-        missing: ``refuse`` or ``allow``: what to do if no file is below the prefix.
-        nothing: Returns why the candidate is refused if there is no file, or None.
-        reads: Inputs of the check; by default those that the scope needs.
-        also: Further prefixes that the check reads.
-        whole: Returns whether the candidate requires that all files are judged.
-    """
+    """Return the rule of a check of the files below a prefix."""
     choice(scope, "scope", _SCOPES), choice(missing, "missing", _MISSING)
 
     def check_candidate(candidate: Candidate) -> str | None:
@@ -278,16 +238,7 @@ def listed(problems: str | Iterable[str] | None) -> str | None:
 
 
 def check_bounds(least: Any, most: Any, *, counts: bool = False) -> None:
-    """Refuse bounds that no value can satisfy.
-
-    Args:
-        least: Smallest allowed value, or None.
-        most: Largest allowed value, or None.
-        counts: Whether the bounds are counts, which are not negative.
-
-    Raises:
-        InvalidInputError: No value satisfies the bounds.
-    """
+    """Refuse bounds that no value can satisfy."""
     given = f"at_least {least!r} and at_most {most!r}"
     if counts and any(not 0 <= bound <= _MOST for bound in (least, most) if bound is not None):
         raise InvalidInputError(f"{given}: give numbers from 0 to {_MOST}")
@@ -300,11 +251,7 @@ def check_bounds(least: Any, most: Any, *, counts: bool = False) -> None:
 
 
 def check_some_bound(missing: str, **bounds: float | None) -> None:
-    """Refuse counts that every set of files satisfies, even the empty one.
-
-    Raises:
-        InvalidInputError: Each bound is None or 0, and files may be missing.
-    """
+    """Refuse counts that every set of files satisfies, even the empty one."""
     if missing == "allow" and not any(
         bound or (bound == 0 and name.endswith("at_most")) for name, bound in bounds.items()
     ):
@@ -313,17 +260,7 @@ def check_some_bound(missing: str, **bounds: float | None) -> None:
 
 
 def check_share(name: str, share: float | None, most: float, *, below: bool = False) -> None:
-    """Refuse a share that looks like a percentage, or that every file satisfies.
-
-    Args:
-        name: Name of the argument.
-        share: The share, or None.
-        most: Largest share.
-        below: Whether `most` itself is refused.
-
-    Raises:
-        InvalidInputError: The share is below 0 or above `most`.
-    """
+    """Refuse a share that looks like a percentage, or that every file satisfies."""
     if share is None or 0 <= share < most or (share == most and not below):
         return
     percent = f", {share / 100:g} for {share:g} %" if share > most else ""

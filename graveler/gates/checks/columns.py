@@ -46,12 +46,8 @@ def not_null(
     completely.
 
     Args:
-        prefix: Start of the paths.
         columns: Names of columns; ``a.b`` within a struct.
         share: Allowed share of nulls; 0.01 is one in a hundred.
-        scope: ``changes`` or ``all``.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     _check_columns(columns)
     check_share("share", share, 1, below=True)
@@ -73,13 +69,10 @@ def not_null(
 
 
 def _count_nulls(files: Files, entry: Entry, name: str) -> tuple[int, int]:
-    """Return the numbers of nulls and of values of a column."""
     stats = _column_of(files, entry, name)
     if stats is not None and stats.nulls is not None:
         return stats.nulls, stats.values
-    arrow()
-    from graveler.gates.checks import arrays
-
+    arrays = _arrays()
     column = arrays.table(files, entry, [name]).column(name)
     return column.null_count, len(column)
 
@@ -103,16 +96,12 @@ def in_range(
     files are read completely.
 
     Args:
-        prefix: Start of the paths.
         column: Name of the column.
         at_least: Smallest value: a number, a text, or a time, which may be ISO 8601 text. A time
             without a zone is in UTC, in a file as in a bound. If the bounds are times, texts in a CSV
             file must be times.
         at_most: Largest value.
         nan: Whether NaN is allowed.
-        scope: ``changes`` or ``all``.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     bounds = f"at_least {at_least!r} and at_most {at_most!r}"
     if not column or (at_least is None and at_most is None):
@@ -156,18 +145,13 @@ def unique(
     Cost: the columns of all files are read and held in memory together.
 
     Args:
-        prefix: Start of the paths.
         columns: Names of the columns that together are unique.
         scope: ``all``, or ``changes`` if different files cannot repeat values.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     _check_columns(columns)
 
     def check(candidate: Candidate, entries: list[Entry]) -> str | None:
-        arrow()
-        from graveler.gates.checks import arrays
-
+        arrays = _arrays()
         rows = arrays.rows_of(candidate, entries, columns)
         names, repeated = rows.column_names, arrays.repeated(rows)
         candidate.report(rows=rows.num_rows, repeated=repeated.num_rows)
@@ -204,22 +188,17 @@ def refers_to(
     Cost: both columns are read, and their distinct values are held in memory.
 
     Args:
-        prefix: Start of the paths.
         column: Name of the column.
         other: Prefix of the files that the column refers to.
         other_column: Column of those files; the same name by default.
         scope: ``changes`` or ``all``, for the files below `prefix`.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     if not (column and other):
         raise InvalidInputError("name a column, and the other prefix that it refers to")
     target = other_column or column
 
     def check(candidate: Candidate, entries: list[Entry]) -> str | None:
-        arrow()
-        from graveler.gates.checks import arrays
-
+        arrays = _arrays()
         parts = arrays.distinct(candidate, entries, column)
         others = (
             files_of(candidate, other, "all") if any(len(part.values) for part in parts) else ()
@@ -242,6 +221,13 @@ def refers_to(
     return of_files(check, prefix, scope, missing, reads="content", also=(other,), whole=lost)
 
 
+def _arrays() -> Any:
+    arrow()
+    from graveler.gates.checks import arrays
+
+    return arrays
+
+
 def _check_columns(columns: tuple[str, ...]) -> None:
     if not columns:
         raise InvalidInputError("name at least one column")
@@ -252,11 +238,7 @@ def _check_columns(columns: tuple[str, ...]) -> None:
 
 
 def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
-    """Return the footer's statistics of a column; None if the data must be read.
-
-    Raises:
-        InvalidInputError: The file has no such column, or it lies within a list or a map.
-    """
+    """Return the footer's statistics of a column; None if the data must be read."""
     footer = footer_of(files, entry)
     if footer is None or name in dict(folder_values(entry.path)):
         return None
@@ -286,10 +268,11 @@ def column_bounds(
         bounded = stats.least is not None and stats.greatest is not None
         if bounded or (stats.nulls is not None and stats.nulls == stats.values):
             return stats.least, stats.greatest, 0
-    arrow()
-    from graveler.gates.checks import arrays
-
-    return arrays.read_bounds(files, entry, name, text=text, times=times and stats is None)
+    arrays = _arrays()
+    bounds: tuple[Any, Any, int] = arrays.read_bounds(
+        files, entry, name, text=text, times=times and stats is None
+    )
+    return bounds
 
 
 def _moments(*bounds: Any) -> tuple[Any, ...]:
@@ -299,10 +282,7 @@ def _moments(*bounds: Any) -> tuple[Any, ...]:
 
 
 def _compare(value: Any, limit: Any, column: str) -> int:
-    """Return -1, 0 or 1: the value is less than, equal to, or greater than the bound.
-
-    Without a value or a bound the result is 0. The bound of a time is ISO 8601 text.
-    """
+    """Return -1, 0 or 1: the value is less than, equal to, or greater than the bound."""
     if value is None or limit is None:
         return 0
     left, right = value, limit

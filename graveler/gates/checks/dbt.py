@@ -68,7 +68,6 @@ def dbt_results(
         prefix: Start of the paths, such as ``dbt/``.
         tests_at_least: How many tests must have run.
         missing: ``refuse`` or ``allow``: what to do with a run that adds no such file.
-        options: Fields of the gate.
     """
     count(tests_at_least, "tests_at_least")
 
@@ -106,15 +105,6 @@ def dbt_results(
 
 
 def _read(raw: bytes, run: str) -> Iterator[_Result]:
-    """Yield the results of a file.
-
-    Args:
-        raw: The file.
-        run: Key of the run that adds it, or "".
-
-    Raises:
-        InvalidInputError: dbt did not write the file, or wrote it in a step of another run.
-    """
     try:
         artifact = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -157,7 +147,6 @@ def _sorted(results: Iterable[_Result]) -> list[_Result]:
 
 
 def _rows(results: list[_Result]) -> dict[str, str]:
-    """Return the results by name; results with the same name are named by their ids."""
     names = [result.name for result in results]
     return {
         result.name if names.count(result.name) == 1 else result.id: result.text

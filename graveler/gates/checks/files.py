@@ -45,11 +45,7 @@ def file_format(
     beginning of a CSV (1 MiB) or JSON (64 KiB) file; the rest is not read.
 
     Args:
-        prefix: Start of the paths.
         formats: Any of ``parquet``, ``csv`` and ``json`` (which includes JSON lines); by default all.
-        scope: ``changes`` or ``all``.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     chosen = formats or tuple(_SUFFIXES)
     if set(chosen) - set(_SUFFIXES):
@@ -115,13 +111,9 @@ def file_size(
     """Files have the expected sizes and number. Cost: no file is read.
 
     Args:
-        prefix: Start of the paths.
         at_least: Smallest size of a file, in bytes.
         at_most: Largest size of a file, in bytes.
         files_at_most: Largest number of files.
-        scope: ``changes`` or ``all``.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     check_bounds(at_least, at_most, counts=True)
     if files_at_most is not None and files_at_most < 1:
@@ -157,14 +149,10 @@ def freshness(
     The verdict is not stored. Cost: without `column` no file is read.
 
     Args:
-        prefix: Start of the paths.
         max_age: Largest age: a timedelta, text (``36h``), or seconds.
         column: A column of times or dates; without a time zone they are UTC.
         ahead: How far in the future the newest time may be, like `max_age`: a later one is refused,
             because the check would then pass until that time.
-        scope: ``changes`` or ``all``.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     limit, early = _length("max_age", max_age), _length("ahead", ahead)
 
@@ -204,7 +192,6 @@ def _length(name: str, seconds: Any) -> timedelta:
 
 
 def _time_of(files: Candidate, entry: Entry, column: str) -> datetime | None:
-    """Return the time of a file, or the newest time in its column."""
     if not column:
         return entry.mtime
     match column_bounds(files, entry, column, nan=True)[1]:

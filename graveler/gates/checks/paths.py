@@ -31,7 +31,6 @@ def only_within(*prefixes: str, **options: Any) -> Rule:
             run's metadata. A time, such as the integrations set, also matches its folder,
             ``2013/01/01/05:00``, and accepts a format, as in ``{hour:%Y/%m/%d}``. For a tick,
             ``{hour}`` also stands for each other hour that it publishes files of.
-        options: Fields of the gate.
     """
     return _within(prefixes, lambda _: True)
 
@@ -42,7 +41,6 @@ def nothing_deleted_outside(*prefixes: str, **options: Any) -> Rule:
 
     Args:
         prefixes: The allowed prefixes, as for `only_within`.
-        options: Fields of the gate.
     """
     return _within(prefixes, lambda change: change.kind is ChangeKind.REMOVED)
 
@@ -99,11 +97,7 @@ class _Filler(Formatter):
 
 
 def _check_format(prefix: str) -> None:
-    """Refuse a prefix that the metadata of no run can fill in.
-
-    Raises:
-        InvalidInputError: The prefix is not a valid format.
-    """
+    """Refuse a prefix that the metadata of no run can fill in."""
     filler = _Filler()
     try:
         unnamed = "" in {name for _, name, _, _ in filler.parse(prefix)}
@@ -117,12 +111,7 @@ def _check_format(prefix: str) -> None:
 
 
 def _filled(prefixes: tuple[str, ...], pairs: Mapping[str, str]) -> tuple[str, ...]:
-    """Return prefixes formatted with a run's metadata, with times both as text and as folders.
-
-    Raises:
-        KeyError: The metadata has no such name.
-        ValueError: A prefix is not a valid format.
-    """
+    """Return prefixes formatted with a run's metadata, with times both as text and as folders."""
     # a date alone is not an hour
     times = {name: read_hour(text) if ":" in text else None for name, text in pairs.items()}
     folders = {name: hour_folder(time) for name, time in times.items() if time is not None}

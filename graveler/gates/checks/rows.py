@@ -41,13 +41,10 @@ def row_count(
     Cost: the footer of each Parquet file; CSV files are read completely.
 
     Args:
-        prefix: Start of the paths.
         at_least: Fewest rows.
         at_most: Most rows.
-        scope: ``changes`` or ``all``.
         missing: ``refuse`` or ``allow``: what to do if a run adds no file; give ``allow`` if
             several pipelines publish to a branch that requires this check.
-        options: Fields of the gate.
     """
     check_bounds(at_least, at_most, counts=True)
     check_some_bound(missing, at_least=at_least, at_most=at_most)
@@ -93,13 +90,10 @@ def row_count_change(
     Cost: the footer of each file that the run adds; those of earlier commits are read once.
 
     Args:
-        prefix: Start of the paths.
         less: Allowed decrease as a share, from 0 to below 1 (0.5 is 50 %); None for any.
         more: Allowed increase as a share, from 0 to 10; None for any.
         history: Number of commits to compare with.
         enough: With fewer earlier commits than this, the check passes.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     check_share("less", less, 1, below=True)
     check_share("more", more, _MOST_MORE)

@@ -93,14 +93,10 @@ def schema(
     Cost: the footer of each Parquet file; the first line of a CSV file, which has no types.
 
     Args:
-        prefix: Start of the paths.
         columns: Types by name, as Arrow writes them (``int64``, ``string``, ``timestamp[us]``);
             "" for any type. By default those of the newest file of the target.
         evolution: ``none`` allows only the same columns; ``add`` also allows new columns;
             ``widen`` also allows wider types (int32 to int64, float to double).
-        scope: ``changes`` or ``all``.
-        missing: ``refuse`` or ``allow``: what to do if no file is below `prefix`.
-        options: Fields of the gate.
     """
     stored: Any = columns or ()  # settings may hold pairs
     given = dict(map(_column, stored.items() if isinstance(stored, Mapping) else stored))
@@ -124,7 +120,6 @@ def schema(
 
 
 def _target_columns(candidate: Candidate, prefix: str) -> dict[str, str] | None:
-    """Return the columns of the newest file of the target."""
     before = [
         entry for entry in candidate.before.entries(prefix) if kind_of(entry) and counts(entry)
     ]
@@ -136,7 +131,6 @@ def _target_columns(candidate: Candidate, prefix: str) -> dict[str, str] | None:
 
 
 def _problem(files: Files, entry: Entry, wanted: dict[str, str], evolution: str) -> str:
-    """Return what is wrong with the columns of a file, or ""."""
     fields, folders = _fields(files, entry), dict(folder_values(entry.path))
     missing = [name for name in wanted if name not in fields and name not in folders]
     new = [name for name in fields if name not in wanted]
@@ -159,18 +153,12 @@ def _allows(wanted: str, kind: str, evolution: str) -> bool:
 
 
 def _stored(kind: str) -> str:
-    """Return a type as Parquet has it."""
     for form, same in _SAME:
         kind = form.sub(same, kind)
     return kind
 
 
 def _column(pair: Any) -> tuple[str, str]:
-    """Return the name and type of an expected column.
-
-    Raises:
-        InvalidInputError: The name or the type is missing, or Arrow has no such type.
-    """
     match pair:
         case (str(name), str(kind)) if not isinstance(pair, str):
             if not _TYPE.fullmatch(kind):
@@ -188,7 +176,6 @@ def _column(pair: Any) -> tuple[str, str]:
 
 
 def _fields(files: Files, entry: Entry) -> dict[str, str]:
-    """Return the types of a file's columns by name; a CSV file has names only."""
     footer = footer_of(files, entry)
     if footer is not None:
         pairs = list(footer.schema)

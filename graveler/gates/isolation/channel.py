@@ -10,15 +10,7 @@ import json
 import socket
 from typing import Any, NoReturn
 
-from graveler.base.records import (
-    ANY,
-    FLAG,
-    TEXT,
-    array,
-    mapping,
-    read_fields,
-    row,
-)
+from graveler.base.records import ANY, FLAG, TEXT, array, mapping, read_fields, row
 from graveler.errors import BackendUnavailableError, CorruptionError
 from graveler.gates.declaration import plain, shortened
 from graveler.gates.gate import LONGEST_REASON, Answer

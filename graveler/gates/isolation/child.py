@@ -42,11 +42,7 @@ _WATCH_MS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A gate and its candidate, as sent to the process, without stores or credentials.
-
-    Attributes:
-        fields: The fields of commit, target and run that the gate may read.
-    """
+    """A gate and its candidate, as sent to the process, without stores or credentials."""
 
     gate: Gate
     fields: Mapping[str, Mapping[str, Any]]
@@ -62,7 +58,6 @@ def main() -> NoReturn:
 
 
 def _read(reader: MessageReader) -> Any:
-    """Return the next object of the publisher."""
     return pickle.loads(reader.read())  # noqa: S301 - written by the publisher
 
 
@@ -126,7 +121,6 @@ def _say(channel: socket.socket, **message: Any) -> None:
 
 
 def _limit_memory(more: int) -> None:
-    """Limit the memory of the process to its present size and `more` bytes."""
     limit = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     resource.setrlimit(limit, (_taken() + more, resource.getrlimit(limit)[1]))
 
@@ -208,7 +202,6 @@ class RemoteSource(Source):
         return now
 
     def _list(self, *request: Any) -> Iterator[Any]:
-        """Yield the items of a listing, page by page."""
         items, listing = self._ask(*request)
         while listing is not None:
             yield from items
@@ -216,7 +209,6 @@ class RemoteSource(Source):
         yield from items
 
     def _ask(self, *request: Any) -> Any:
-        """Return the publisher's reply to a request, or raise its error."""
         with self._lock:
             _say(self._channel, ask=request)
             reply = _read(self._reader)

@@ -86,21 +86,16 @@ class Process(ABC):
         self.ended(wait=True)
 
 
-def _interpreter(*arguments: str) -> list[str]:
-    """Return the command of a new interpreter that finds the same modules as this one."""
-    parts: Iterable[object] = sys.path  # Python ignores items that are not text
-    path = [part or str(Path.cwd()) for part in parts if isinstance(part, str)]
-    # without -P, json would be searched in the working folder first
-    return [sys.executable, "-P", "-c", _PROGRAM, json.dumps(path), *arguments]
-
-
 class _Fresh(Process):
-    """A fresh interpreter."""
+    """A fresh interpreter, which finds the same modules as this one."""
 
     def __init__(self, channel: socket.socket) -> None:
         number = channel.fileno()
+        parts: Iterable[object] = sys.path  # Python ignores items that are not text
+        path = [part or str(Path.cwd()) for part in parts if isinstance(part, str)]
         self._popen = subprocess.Popen(
-            _interpreter(str(number)),
+            # without -P, json would be searched in the working folder first
+            [sys.executable, "-P", "-c", _PROGRAM, json.dumps(path), str(number)],
             stdin=subprocess.DEVNULL,
             # without variables that may hold credentials
             env={name: value for name in _ENVIRONMENT if (value := environment(name))},
@@ -141,7 +136,6 @@ class _Forked(Process):
 
 @contextmanager
 def _started(task: Task, *, forked: bool) -> Iterator[tuple[Process, socket.socket]]:
-    """Start the process of a gate, yield it with its channel, and end it after the block."""
     with ExitStack() as ends:
         # One process starts at a time: two forked children that hold each other's channel would
         # never see the end of the publisher.
@@ -171,11 +165,7 @@ class Conversation:
         self._deadline = time.monotonic() + _START_S
 
     def hold(self, task: bytes | None = None) -> Answer:
-        """Reply to the requests of the process; return its answer, or an answer about its end.
-
-        Args:
-            task: The task to send first, if the process does not have it.
-        """
+        """Reply to the requests of the process; return its answer, or an answer about its end."""
         if task is not None:
             with suppress(TimeoutError):
                 self._send(task, _START_S)

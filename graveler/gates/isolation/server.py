@@ -79,7 +79,6 @@ class ReadServer:
                 raise InvalidInputError(f"not a question: {shortened(repr(request), 200)}")
 
     def _page(self, number: int) -> tuple[list[Any], int | None]:
-        """Return the next page of a listing, and its number, or None for the last page."""
         if number not in self._listings:
             raise InvalidInputError(
                 f"no listing {number}; of more than {_MOST_LISTINGS} listings at once, the one used "

@@ -8,6 +8,7 @@ from graveler.base.clock import unix_us
 from graveler.committed.bases import LEVELS
 from graveler.errors import CorruptionError
 from graveler.model import Commit
+from graveler.reads.changes import reached
 from graveler.refs.refs import Refs
 
 _NAMED = ("graveler.step_base", "graveler.step_head")
@@ -15,14 +16,7 @@ _NAMED = ("graveler.step_base", "graveler.step_head")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A commit without its message and metadata.
-
-    Attributes:
-        created: Microseconds since 1970, UTC, by the clock of the committer.
-        trees: Ids of the metaranges of its files and of its claims, hex.
-        generation: Greater than that of every parent.
-        named: Commits that its metadata names, which the next try of a step reads.
-    """
+    """A commit without its message and metadata."""
 
     parents: tuple[str, ...]
     created: int
@@ -39,17 +33,12 @@ def _node(commit: Commit) -> Node:
 
 @dataclass(slots=True)
 class _Reach:
-    """The heads from which a commit is reached, as bits.
-
-    Attributes:
-        children: The bits of its children, except a child whose bits another one contains.
-    """
+    """The heads from which a commit is reached, as bits."""
 
     heads: int = 0
     children: tuple[int, ...] = ()
 
     def add(self, heads: int) -> None:
-        """Add the heads from which one child is reached."""
         self.heads |= heads
         if not any(heads | child == child for child in self.children):
             kept = (child for child in self.children if heads | child != heads)
@@ -59,9 +48,6 @@ class _Reach:
         """Return the level on which the commit is a base, or None.
 
         It can be the best common ancestor of two heads only if no child is reached from both.
-
-        Args:
-            masks: By level, the heads and bases up to it.
         """
         if len(self.children) > 1:
             for level, mask in enumerate(masks, 1):
@@ -95,14 +81,7 @@ class CommitGraph:
 
     def ancestors(self, heads: Iterable[str]) -> Iterator[str]:
         """Yield the heads and all their ancestors, each once."""
-        todo = list(dict.fromkeys(heads))
-        seen = set(todo)
-        while todo:
-            identifier = todo.pop()
-            yield identifier
-            fresh = [parent for parent in self.get(identifier).parents if parent not in seen]
-            seen.update(fresh)
-            todo += fresh
+        return reached(heads, lambda identifier: self.get(identifier).parents)
 
     def merge_bases(self, heads: Iterable[str]) -> set[str]:
         """Return the heads and every commit that a merge between any two of them starts from.

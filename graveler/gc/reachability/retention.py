@@ -2,33 +2,21 @@
 
 A branch is walked by first parents, which are its earlier heads. A commit is kept while its child
 on the line is younger than the threshold. This rule keeps the younger commits and the one that was
-the head at the threshold. Heads are always kept.
+the head at the threshold.
 
 A clock may have been wrong when a commit was made. The longest sequence of commits of a line whose
-times agree with their order is trusted. Each other commit counts as old as the trusted one before
-it, or as the one after it if its own time is later still. So a wrong clock moves no other commit.
-If two sequences are equally long, the later times are trusted, which keeps more.
+times agree with their order is trusted; of two, that of the later times, which keeps more. Each other
+commit counts as old as the trusted one before it, or as the one after it if its own time is later.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from graveler.gc.reachability.graph import Node
+from graveler.gc.reachability.graph import CommitGraph
 from graveler.gc.rules import Keep
 
 _DAY_US = 86_400_000_000
-
-
-class History(Protocol):
-    """The commits, by id."""
-
-    def get(self, identifier: str, /) -> Node:
-        """Return a commit."""
-
-    def ancestors(self, heads: Iterable[str], /) -> Iterator[str]:
-        """Yield the heads and all their ancestors, each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +33,8 @@ class Line:
     merged: bool = False
 
 
-def kept_commits(graph: History, lines: Iterable[Line], now: int) -> set[str]:
-    """Return the commits that the lines keep.
-
-    Args:
-        now: Microseconds since 1970, by the store's clock.
-    """
+def kept_commits(graph: CommitGraph, lines: Iterable[Line], now: int) -> set[str]:
+    """Return the commits that the lines keep."""
     lines = list(lines)
     times = times_of(graph, {line.head for line in lines if line.keep.days is not None}, now)
     kept = set(graph.ancestors(line.head for line in lines if line.keep.everything))
@@ -61,7 +45,7 @@ def kept_commits(graph: History, lines: Iterable[Line], now: int) -> set[str]:
     return kept
 
 
-def times_of(graph: History, heads: Iterable[str], now: int) -> dict[str, int]:
+def times_of(graph: CommitGraph, heads: Iterable[str], now: int) -> dict[str, int]:
     """Return the times by which the commits of lines are judged; see the module.
 
     A commit on several lines is judged on the longest one.
@@ -104,7 +88,7 @@ def _trusted(stated: Sequence[int]) -> set[int]:
 
 
 def _walk(
-    graph: History,
+    graph: CommitGraph,
     times: Mapping[str, int],
     line: Line,
     now: int,

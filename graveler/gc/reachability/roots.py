@@ -24,11 +24,7 @@ RunRoots = Callable[[], Iterable[str]]
 
 
 class Roots:
-    """The roots read so far.
-
-    Attributes:
-        tokens: Staging tokens that branches name, or named while they were read.
-    """
+    """The roots read so far."""
 
     def __init__(self, stores: Stores, scratch: Scratch, runs: RunRoots) -> None:
         self._stores = stores

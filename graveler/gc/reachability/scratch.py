@@ -23,11 +23,7 @@ _PAGE = 1_000
 
 
 class ListedFile(NamedTuple):
-    """A range or metarange in the store.
-
-    Attributes:
-        mtime: Microseconds since 1970, by the store's clock.
-    """
+    """A range or metarange in the store."""
 
     id: bytes
     size: int
@@ -66,7 +62,7 @@ class Scratch:
     def is_named(self, key: bytes) -> bool:
         """Return whether something names the key."""
         self._write()
-        return bool(self._select("SELECT 1 FROM address WHERE key = ?", key))
+        return bool(self._run("SELECT 1 FROM address WHERE key = ?", key))
 
     def see(self, identifier: bytes) -> bool:
         """Note a table that something names; return whether this is the first time."""
@@ -78,17 +74,15 @@ class Scratch:
 
     def is_seen(self, identifier: bytes) -> bool:
         """Return whether something names the table."""
-        return bool(self._select("SELECT 1 FROM seen WHERE id = ?", identifier))
+        return bool(self._run("SELECT 1 FROM seen WHERE id = ?", identifier))
 
     def add_file(self, file: ListedFile) -> None:
         """Note a table in the store."""
-        with held_off:
-            self._db.execute("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", file)
+        self._run("INSERT INTO file VALUES (?, ?, ?) ON CONFLICT DO NOTHING", *file)
 
     def add_old(self, key: bytes, size: int, mtime: int) -> None:
         """Note a data file without a storage id that nothing names."""
-        with held_off:
-            self._db.execute("INSERT INTO old VALUES (?, ?, ?)", (key, size, mtime))
+        self._run("INSERT INTO old VALUES (?, ?, ?)", key, size, mtime)
 
     def old(self) -> Iterator[tuple[bytes, int, int]]:
         """Yield these files, ascending: key, size, time."""
@@ -96,18 +90,17 @@ class Scratch:
 
     def add_list(self, identifier: bytes) -> None:
         """Note a range whose list of addresses is in the store."""
-        with held_off:
-            self._db.execute("INSERT INTO list VALUES (?) ON CONFLICT DO NOTHING", (identifier,))
+        self._run("INSERT INTO list VALUES (?) ON CONFLICT DO NOTHING", identifier)
 
     def has_list(self, identifier: bytes) -> bool:
         """Return whether a range and its list of addresses are in the store."""
         both = "SELECT 1 FROM list JOIN file USING (id) WHERE id = ?"
-        return bool(self._select(both, identifier))
+        return bool(self._run(both, identifier))
 
     def lost_lists(self) -> list[bytes]:
         """Return the ranges that are not in the store although their lists are."""
         alone = "SELECT id FROM list WHERE id NOT IN (SELECT id FROM file)"
-        return [identifier for (identifier,) in self._select(alone)]
+        return [identifier for (identifier,) in self._run(alone)]
 
     def seen_files(self) -> Iterator[ListedFile]:
         """Yield the tables in the store that something names, by id."""
@@ -118,20 +111,19 @@ class Scratch:
         return map(ListedFile._make, self._pages(_UNSEEN, "id"))
 
     def _pages(self, select: str, key: str) -> Iterator[Any]:
-        """Yield the rows of a statement whose parameter is the key after which they begin."""
         last = b""
-        while page := self._select(f"{select} ORDER BY {key} LIMIT {_PAGE}", last):
+        while page := self._run(f"{select} ORDER BY {key} LIMIT {_PAGE}", last):
             yield from page
             last = page[-1][0]
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of named tables and named keys."""
         self._write()
-        ((tables,),) = self._select("SELECT count(*) FROM seen")
-        ((keys,),) = self._select("SELECT count(*) FROM address")
+        ((tables,),) = self._run("SELECT count(*) FROM seen")
+        ((keys,),) = self._run("SELECT count(*) FROM address")
         return tables, keys
 
-    def _select(self, statement: str, *values: bytes | int) -> list[Any]:
+    def _run(self, statement: str, *values: bytes | int) -> list[Any]:
         with held_off:
             return self._db.execute(statement, values).fetchall()
 

@@ -60,12 +60,7 @@ class _Unknown:
 
 
 class DataFile(NamedTuple):
-    """A file below ``data/``.
-
-    Attributes:
-        mtime: Microseconds since 1970, by the store's clock.
-        named: Whether something names it.
-    """
+    """A file below ``data/``."""
 
     key: str
     size: int
@@ -79,17 +74,7 @@ def _bytes(key: str) -> bytes:
 
 
 class Survey:
-    """The result of one survey.
-
-    Attributes:
-        unknown: Objects in the storage that graveler did not make, or that may be of others.
-
-    Args:
-        grace: Age in seconds from which an object may be condemned.
-        progress: Called with the progress; None: not reported.
-        forsaken: Staging tokens with rows that no operation uses any longer.
-        read: Reads the ranges that kept commits name.
-    """
+    """The result of one survey."""
 
     def __init__(
         self,
@@ -103,7 +88,7 @@ class Survey:
         read: ReadRanges = by_one_process,
     ) -> None:
         self._stores = stores
-        self._scratch = scratch
+        self.scratch = scratch
         self._progress = progress or no_progress
         self._grace = round(grace * 1e6)
         # refs of its own: those of the repository remember commits
@@ -145,7 +130,9 @@ class Survey:
         roots = self.roots.runs.union(*self.roots.tags.values(), *self.roots.heads.values())
         self.kept = kept - gone | roots
         for identifier in list(self.kept):
-            self.kept.update(name for name in self._named(identifier) if name not in gone)
+            named = self.graph.get(identifier).named
+            known = (name for name in named if name in self.graph.nodes)
+            self.kept.update(name for name in known if name not in gone)
         nodes = [self.graph.get(identifier) for identifier in self.kept]
         trees = sorted({node.trees[0] for node in nodes})
         self.reach_trees(self._reported(trees))
@@ -153,7 +140,7 @@ class Survey:
 
     def reach_trees(self, metaranges: Iterable[str]) -> None:
         """Note trees that kept commits name, their ranges, and the addresses in them."""
-        self._scratch.add_addresses(self._read(self._lists, self._new_ranges(metaranges)))
+        self.scratch.add_addresses(self._read(self._lists, self._new_ranges(metaranges)))
 
     def reach_claims(self, metaranges: Iterable[str]) -> None:
         """Note trees of claims and their ranges. The earlier files that claims name are not kept."""
@@ -163,11 +150,11 @@ class Survey:
     def _new_ranges(self, metaranges: Iterable[str]) -> Ranges:
         for metarange in metaranges:
             identifier = bytes.fromhex(metarange)
-            if metarange == EMPTY_METARANGE or not self._scratch.see(identifier):
+            if metarange == EMPTY_METARANGE or not self.scratch.see(identifier):
                 continue
             for info in ranges_of(self._stores.ranges, identifier):
-                if self._scratch.see(info.id):
-                    yield info, self._scratch.has_list(info.id)
+                if self.scratch.see(info.id):
+                    yield info, self.scratch.has_list(info.id)
 
     def reach_stray(self, identifier: bytes) -> None:
         """Note a table that is kept although no kept commit names it, and the objects it names.
@@ -175,7 +162,7 @@ class Survey:
         A writer of the same table reuses it with all that it names. A table that was deleted in
         the meantime, or cannot be read, names nothing.
         """
-        if not self._scratch.see(identifier):
+        if not self.scratch.see(identifier):
             return
         try:
             reader = self._stores.ranges.stored(identifier)
@@ -183,7 +170,7 @@ class Survey:
                 for range_id in list(named_ranges(reader)):
                     self.reach_stray(range_id)
             else:
-                self._scratch.add_addresses(list(named_addresses(reader)))
+                self.scratch.add_addresses(list(named_addresses(reader)))
         except (ObjectNotFoundError, CorruptionError):
             return
 
@@ -195,13 +182,9 @@ class Survey:
     def has_tree(self, commit_id: str) -> bool:
         """Return whether the commit's trees stay, for this commit or for others."""
         return all(
-            tree == EMPTY_METARANGE or self._scratch.is_seen(bytes.fromhex(tree))
+            tree == EMPTY_METARANGE or self.scratch.is_seen(bytes.fromhex(tree))
             for tree in self.graph.get(commit_id).trees
         )
-
-    def is_reached(self, table: bytes) -> bool:
-        """Return whether the table stays."""
-        return self._scratch.is_seen(table)
 
     def dead_tokens(self) -> list[str]:
         """Return the staging tokens that have writes and that no branch names any longer."""
@@ -211,13 +194,9 @@ class Survey:
         """Return whether an object of that time is too young to be condemned."""
         return self.now - mtime < self._grace
 
-    def strays(self) -> Iterator[ListedFile]:
-        """Yield the tables in the storage that nothing is known to name."""
-        return self._scratch.unseen_files()
-
     def leave(self, keys: Iterable[str]) -> None:
         """Treat data files as named."""
-        self._scratch.add_addresses(key.encode("utf-8", "surrogatepass") for key in keys)
+        self.scratch.add_addresses(key.encode("utf-8", "surrogatepass") for key in keys)
 
     def data(self) -> Iterator[DataFile]:
         """Yield the data files that something names or that graveler made.
@@ -229,7 +208,7 @@ class Survey:
         stores = self._stores
         agreed = stores.refs.settings.get(ADOPTION).agreed
         whole = is_old_storage(stores.storage_id)
-        named = self._scratch.addresses()
+        named = self.scratch.addresses()
         next_named = next(named, None)
         for done, info in enumerate(stores.objects.list(DATA)):
             if not done % 1_000:
@@ -241,11 +220,11 @@ class Survey:
             if next_named == key or made or (old and mtime < agreed):
                 yield DataFile(info.key, info.size, mtime, next_named == key)
             elif old:
-                self._scratch.add_old(key, info.size, mtime)
+                self.scratch.add_old(key, info.size, mtime)
             else:
                 self.unknown.add(info.key)
             whole = whole and (made or old)
-        for raw, size, mtime in self._scratch.old():
+        for raw, size, mtime in self.scratch.old():
             if whole:
                 yield DataFile(raw.decode(), size, mtime, named=False)
             else:
@@ -253,7 +232,6 @@ class Survey:
         self._note_foreign()
 
     def _note_foreign(self) -> None:
-        """Note what lies beside the files and the tables."""
         for item in self._stores.objects.level():
             if not isinstance(item, str):
                 self.unknown.add(item.key)
@@ -266,7 +244,7 @@ class Survey:
 
     def lost_lists(self) -> Iterator[str]:
         """Yield the keys of the lists of addresses whose ranges are gone."""
-        return map(self._lists.key, self._scratch.lost_lists())
+        return map(self._lists.key, self.scratch.lost_lists())
 
     def table_kinds(self) -> frozenset[bytes]:
         """Return the metaranges that any commit names; other stray tables are ranges."""
@@ -277,7 +255,7 @@ class Survey:
         """Return how many tables of each kind stay, and their bytes."""
         trees = self.table_kinds()
         tallies: dict[Kind, Tally] = {}
-        for file in self._scratch.seen_files():
+        for file in self.scratch.seen_files():
             kind = Kind.METARANGES if file.id in trees else Kind.RANGES
             tallies[kind] = tallies.get(kind, Tally()).plus(file.size)
         return tallies
@@ -287,16 +265,15 @@ class Survey:
             self._progress("tables", done, done + 1)
             match = _TABLE.fullmatch(info.key)
             if match is not None:
-                self._scratch.add_file(
+                self.scratch.add_file(
                     ListedFile(bytes.fromhex(match[1]), info.size, unix_us(info.mtime))
                 )
             elif listed := self._lists.identifier(info.key):
-                self._scratch.add_list(listed)
+                self.scratch.add_list(listed)
             elif not self._is_own(info.key):
                 self.unknown.add(info.key)
 
     def _is_own(self, key: str) -> bool:
-        """Return whether graveler keeps the object for itself."""
         if key == MARKER:
             marker = read_marker(self._stores.objects)
             if marker is not None and marker.owner.uid != self._stores.uid:
@@ -320,6 +297,3 @@ class Survey:
                 merged = set(self.graph.ancestors(heads)) - firsts - heads
                 for identifier in sorted(merged):
                     yield Line(identifier, keep, merged=True)
-
-    def _named(self, identifier: str) -> Iterable[str]:
-        return (name for name in self.graph.get(identifier).named if name in self.graph.nodes)

@@ -48,7 +48,6 @@ class DynamoDBKVStore(Driver):
     Args:
         uri: ``dynamodb://table?region=eu-central-1``. ``endpoint=`` names a service other than
             AWS. Credentials come from the usual AWS settings.
-        no_progress_s: Seconds without progress after which a call ends.
     """
 
     def __init__(
@@ -208,28 +207,21 @@ class DynamoDBKVStore(Driver):
         )
 
     def _write(self, requests: list[dict[str, Any]]) -> None:
-        for group in batches(requests, _WRITE_AT_ONCE):
-            for _ in self._until_done("batch_write_item", group, "UnprocessedItems"):
-                pass
-
-    def _until_done(self, operation: str, wanted: Any, left_over: str) -> Iterator[Any]:
-        """Yield replies, and request the items again for which the service had no capacity."""
-        attempt = 1
-        while True:
-            self._check_open()
-            reply = self._client.call(operation, RequestItems={self._table.name: wanted})
-            yield reply
-            left = reply.get(left_over, {}).get(self._table.name)
-            if not left:
-                return
-            if attempt == _ATTEMPTS:
-                raise ThrottledError(
-                    f"{operation} on DynamoDB table {self._table.name} left something over "
-                    f"{attempt} times: wait, or give the table more capacity"
-                )
-            attempt = attempt + 1 if left == wanted else 1
-            pause(attempt, self._clock, self._ids)
-            wanted = left
+        name = self._table.name
+        for wanted in batches(requests, _WRITE_AT_ONCE):
+            attempt, left = 1, wanted
+            while left:
+                self._check_open()
+                reply = self._client.call("batch_write_item", RequestItems={name: left})
+                before, left = left, reply.get("UnprocessedItems", {}).get(name)
+                if left and attempt == _ATTEMPTS:
+                    raise ThrottledError(
+                        f"batch_write_item on DynamoDB table {name} left something over {attempt} "
+                        "times: wait, or give the table more capacity"
+                    )
+                if left:  # the service had no capacity for these
+                    attempt = attempt + 1 if left == before else 1
+                    pause(attempt, self._clock, self._ids)
 
 
 def _name(partition: str, key: bytes) -> dict[str, Any]:

@@ -117,7 +117,6 @@ class DynamoDBClient:
         """Send a request. Send it again if it was not executed or is safe to repeat.
 
         Args:
-            operation: The library's name of the operation: ``get_item``.
             conditional: Whether a repetition could see the write of the first request.
         """
         attempts = self._retrier.attempts(f"{operation} on DynamoDB table {self._table.name}")

@@ -135,7 +135,6 @@ class MySQLKVStore(SQLKVStore):
     Args:
         url: ``mysql://user:password@host:port/database``. The query may have parameters of PyMySQL,
             and ``durability=server`` to accept a server that can lose acknowledged writes.
-        no_progress_s: Seconds without an answer after which a call ends.
     """
 
     name = "MySQL"

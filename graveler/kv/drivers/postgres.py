@@ -176,7 +176,6 @@ class PostgresKVStore(SQLKVStore):
     Args:
         url: ``postgresql://user:password@host:port/database``. The query may have parameters of
             libpq, and ``durability=server`` to accept a server that can lose acknowledged writes.
-        no_progress_s: Seconds without an answer after which a call ends.
     """
 
     name = "PostgreSQL"

@@ -1,10 +1,7 @@
-"""RocksDB: a folder for a single process with many writes.
+"""RocksDB: a folder for a single process with many writes. Stores of a process share one handle.
 
-Only one process at a time can open a RocksDB folder. Stores of this process on the same folder
-share one handle.
-
-RocksDB can read a folder without write permission, but rocksdict cannot: it writes a file of its
-own into every folder that it opens. So such a folder is read through links to its files.
+rocksdict writes a file of its own into every folder that it opens, so a folder without write
+permission is read through links to its files.
 """
 
 import fcntl
@@ -37,6 +34,7 @@ from graveler.errors import (
     CorruptionError,
     GravelerError,
     InvalidInputError,
+    KVOutdatedError,
     LakeLockedError,
     OutcomeUnknownError,
     ReadOnlyError,
@@ -174,10 +172,11 @@ class _Handles:
         with self.lock:
             handle.users -= 1
             unused = handle.users == 0 and handle.inherited_from is None
-            # to close it writes its state into whatever folder is there
-            if unused and handle.identity.is_same():
-                del self.by_folder[folder]
-                handle.close(folder)
+            if unused:
+                with suppress(KVOutdatedError):  # to close it would write into another folder
+                    handle.identity.check()
+                    del self.by_folder[folder]
+                    handle.close(folder)
 
     def after_fork_in_child(self) -> None:
         for handle in self.by_folder.values():

@@ -60,8 +60,6 @@ class Statements:
     """The SQL statements of a database. Parameters look like ``:partition``.
 
     Args:
-        insert: Writes a row that must not exist.
-        drop: Removes the first rows of a partition.
         settings: A derived table that sets what holds for the transaction of a write.
     """
 
@@ -108,16 +106,7 @@ _AS_CONFIGURED = "server"
 
 
 class SQLKVStore(Driver):
-    """A key-value store in the table ``graveler_kv`` of a database.
-
-    Attributes:
-        name: The name of the database in messages: ``MySQL``.
-        driver: SQLAlchemy's name of the database and the library.
-        options: The options that the query of a URL may have.
-
-    Args:
-        no_progress_s: Seconds without an answer after which a call ends.
-    """
+    """A key-value store in the table ``graveler_kv`` of a database."""
 
     name: str
     scheme: str

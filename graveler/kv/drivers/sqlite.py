@@ -98,7 +98,6 @@ class SQLiteKVStore(Driver):
     Args:
         path: The file. It and its folder are created if missing. A file without write permission
             is read, and writes raise ReadOnlyError.
-        patience_seconds: Seconds that a write waits for other writers.
     """
 
     def __init__(
@@ -173,13 +172,17 @@ class SQLiteKVStore(Driver):
             statement, parameters = _SET_PRESENT, (value, partition, key)
         else:
             statement, parameters = _SET_EQUAL, (value, partition, key, predicate)
-        return self._run_conditional(statement, parameters)
+        return self._run(lambda c: c.execute(statement, parameters).rowcount, conditional=True) == 1
 
     def _delete(self, partition: str, key: bytes) -> None:
         self._run(lambda c: c.execute(_DELETE, (partition, key)))
 
     def _delete_if(self, partition: str, key: bytes, value: bytes) -> bool:
-        return self._run_conditional(_DELETE_EQUAL, (partition, key, value))
+        parameters = (partition, key, value)
+        return (
+            self._run(lambda c: c.execute(_DELETE_EQUAL, parameters).rowcount, conditional=True)
+            == 1
+        )
 
     def _drop(self, partition: str) -> None:
         # in parts, so that other writers can write in between
@@ -244,10 +247,6 @@ class SQLiteKVStore(Driver):
             connection.execute(_DROP_BEFORE, (partition, row[0]))
         return row is not None
 
-    def _run_conditional(self, statement: str, parameters: Sequence[str | bytes]) -> bool:
-        """Execute a write with a condition. Return whether the condition held."""
-        return self._run(lambda c: c.execute(statement, parameters).rowcount, conditional=True) == 1
-
     def _run(self, work: Callable[[sqlite3.Connection], _T], *, conditional: bool = False) -> _T:
         """Do `work`, and repeat it if another writer has locked the file."""
         attempt = 1
@@ -270,7 +269,9 @@ class SQLiteKVStore(Driver):
             return BackendUnavailableError(
                 f"{message}: other writers held it for {self._patience_seconds:g} seconds; repeat"
             )
-        if code == sqlite3.SQLITE_FULL or _no_room_for_index(error):
+        # a disk that is full while the log's index is created has its own error code
+        exact = getattr(error, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_FULL or exact == sqlite3.SQLITE_IOERR_SHMSIZE:
             return StorageFullError(f"{message}: free space on its disk and repeat")
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             return CorruptionError(f"{message}: keep the file, restore it from a backup")
@@ -298,11 +299,6 @@ def _has_descriptor() -> bool:
     except OSError:
         return False
     return True
-
-
-def _no_room_for_index(error: sqlite3.Error) -> bool:
-    # a disk that is full while the log's index is created has its own error code
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_IOERR_SHMSIZE
 
 
 def _primary_code(error: sqlite3.Error) -> int | None:

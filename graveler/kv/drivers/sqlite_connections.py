@@ -1,16 +1,8 @@
-"""Connections to a SQLite file, each used by one thread at a time.
+"""Connections to a SQLite file, each used by one thread at a time. Forks wait until none is in use.
 
-Forks wait until no connection is in use. SQLite keeps the locks of a file in the memory of the
-process. A child would inherit the locks of other threads and never release them.
-
-The rest is for a file that this process may not write to. A file in WAL mode needs two more files, which a reader creates if they are missing. A reader that
-may not create them has three cases:
-
-- The log and its index exist: a process has the file open, or died while it was open. Both are used
-  unchanged.
-- Only the log exists: file and log are copied to a temporary folder, and read there.
-- The log is missing or empty: all data is in the file, and no process has it open. The file is read
-  as immutable. When a log appears, a process has opened the file, and the first case applies.
+A reader that may not create the two files beside a WAL database has three cases: log and index
+exist, and both are used unchanged; only the log exists, and file and log are copied and read there;
+the log is missing or empty, and the file is read as immutable until one appears.
 """
 
 import os
@@ -38,12 +30,7 @@ class _State:
 
 
 class Connections(ABC):
-    """Connections to one file: one for each concurrent thread.
-
-    Args:
-        check: Raises an error if a new connection must not be used.
-        look: Returns the state of the file for which a connection stays valid.
-    """
+    """Connections to one file: one for each concurrent thread."""
 
     def __init__(
         self,
@@ -66,7 +53,19 @@ class Connections(ABC):
     def borrow(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection to the current state of the file."""
         with held_off:
-            state, connection = self._take()
+            with self._lock:
+                closed = self.closed  # and again below: another thread may close meanwhile
+                if closed:
+                    raise self.error()
+                state = self._look() if self._look else None
+                # the last returned connection still has pages in its cache
+                while self._idle and self._idle[-1][0] != state:
+                    self._discard(self._idle.pop()[1])
+                if self._idle:
+                    connection = self._idle.pop()[1]
+                else:
+                    connection = self._connect(state)
+                    self._all.append(connection)
             try:
                 yield connection
             finally:
@@ -86,21 +85,6 @@ class Connections(ABC):
     def error(self) -> StateError:
         """Return the error of a call after `close`."""
         return StateError(f"the store in {self._path} is closed: open it again")
-
-    def _take(self) -> tuple[_State | None, sqlite3.Connection]:
-        with self._lock:
-            if self.closed:
-                raise self.error()
-            state = self._look() if self._look else None
-            # the last returned connection still has pages in its cache
-            while self._idle:
-                kept, connection = self._idle.pop()
-                if kept == state:
-                    return state, connection
-                self._discard(connection)
-            connection = self._connect(state)
-            self._all.append(connection)
-            return state, connection
 
     def _discard(self, connection: sqlite3.Connection) -> None:
         self._all.remove(connection)

@@ -1,8 +1,6 @@
 """Packing a branch: its head's records in good ranges, as an ordinary commit that changes no path.
 
-The commit lands by the protocol of every commit, concurrently with writers and publishers. No gate
-judges it and no rule forbids it, because its tree has exactly the records of its parent. Their
-number, their size and the sum of their ids are compared before the commit is written.
+No gate judges it and no rule forbids it, because its tree has exactly the records of its parent.
 """
 
 import logging
@@ -59,14 +57,7 @@ def pack(
     message: str = "",
     committer: str = "",
 ) -> PackResult:
-    """Cut the badly cut ranges of a branch's head again, in a commit that changes no path.
-
-    Args:
-        everything: Cut all ranges again, after a change of the splitting policy.
-        limit: Logical bytes after which no further ranges are read, or None for no limit.
-        message: The message of the commit. "" means a message with the numbers of ranges.
-        committer: The committer. "" means the user of the process.
-    """
+    """Cut the badly cut ranges of a branch's head again, in a commit that changes no path."""
     packer = Packer(stores.ranges, stores.splitting, everything, limit)
     packed = Packed("")
 

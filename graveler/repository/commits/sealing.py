@@ -1,20 +1,10 @@
 """Commit: seal the live token, build the tree, move the branch in one step.
 
-No reader sees a change before the last compare-and-set, and every step before it may be repeated.
-A crash at any point leaves the branch unchanged, with its writes still staged for the next
-committer.
-
-The record lists the sealed tokens oldest first, and they are committed from the front. So the
-tokens of a committer overlap with those that are still sealed when it lands: the tokens that are
-left to commit are a prefix of the latter. Voids that commits of some paths have put after them stay
-in the record. The committer reads the voids, and does not commit the writes that they hide.
-
-- Full overlap: no other committer landed.
-- No overlap: another committer landed all of them, or a reset discarded them.
-- Partial overlap: another committer landed the first ones. The rest is committed on its head.
-
-A committer that lost the race keeps its tree if the head is unchanged, or changed only by its own
-tokens.
+No reader sees a change before the last compare-and-set, every step before it may be repeated, and a
+crash leaves the writes staged. The sealed tokens are committed from the front, so the tokens of a
+committer that are left are a prefix of those that are still sealed: all, none (others landed or
+discarded them), or the last ones. A committer that lost the race keeps its tree if the head changed
+only by its own tokens. See ``docs/design/0006-commits-that-overlap.md``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -23,14 +13,14 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from graveler.base.telemetry import COMMIT
-from graveler.committed.apply import Applied, StagedChange, apply, keeping, reapply
+from graveler.committed.apply import Applied, StagedChange, Tally, apply, keeping, reapply
 from graveler.committed.claims import claims_of
 from graveler.committed.diff import same_records
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import NoChangesError, ThrottledError
 from graveler.kv.record_store import Version
 from graveler.kv.store import Predicate
-from graveler.model import BranchRecord, Commit, Summary
+from graveler.model import BranchRecord, Commit
 from graveler.publishing.landing import (
     CommitSpec,
     RetryLanding,
@@ -44,6 +34,7 @@ from graveler.publishing.tables import Watch, noted
 from graveler.publishing.tracing import traced
 from graveler.reads.stores import Stores
 from graveler.refs.branches import check_fence, owned
+from graveler.refs.history import line_above
 from graveler.refs.mover import moved
 from graveler.repository.writes import unfinished
 from graveler.repository.writes.borrowed import Row, borrowed_row, confirm
@@ -144,12 +135,8 @@ def _was_live(stores: Stores, now: BranchRecord, tried: BranchRecord) -> bool:
 
 def _holder(stores: Stores, head: Commit, floor: int, tokens: Set[str]) -> Commit | None:
     """Return the latest commit above a generation that has a token, along first parents."""
-    commit = head
-    while commit.generation > floor:
-        if not tokens.isdisjoint(commit.tokens):
-            return commit
-        commit = stores.refs.commits.get(commit.parents[0])
-    return None
+    line = line_above(stores.refs.commits, head, floor)
+    return next((commit for commit in line if not tokens.isdisjoint(commit.tokens)), None)
 
 
 def _known(stores: Stores, name: str, fence: str) -> Version[BranchRecord] | None:
@@ -188,8 +175,6 @@ def commit(
     """Commit the staged writes of the branch.
 
     Args:
-        fence: The fence of the run that owns the branch, or "" for a user's branch.
-        allow_empty: Commit even if no staged write differs from the head.
         keep: Metarange id of a tree whose records replace staged ones of equal content, even if
             the head has none, or "" for no tree.
         by: Applies the writes to the head. None: this process does. After a lost race this process
@@ -270,6 +255,10 @@ class _Committer:
 
     def run(self) -> Commit:
         """Return this commit, or the commit of another committer with the same writes."""
+        seal, first = self._sealed, None
+        if seal.predicate is not None:  # otherwise nothing was sealed, and it is read again
+            head = self._stores.refs.commits.get(seal.record.commit_id)
+            first = Tip(seal.record, seal.predicate, head)
         landed = land(
             self._stores,
             self._order.name,
@@ -277,20 +266,12 @@ class _Committer:
             self._build,
             fence=self._order.fence,
             requires=None if self._order.fence else lambda: bool(self._judged),
-            first=self._first(),
+            first=first,
         )
         if landed.commit is None:
             return self._other or landed.head
         self._stores.staging.drop(*self._tokens)
         return landed.commit
-
-    def _first(self) -> Tip | None:
-        """Return the sealed branch. None if nothing was sealed: then it is read again."""
-        seal = self._sealed
-        if seal.predicate is None:
-            return None
-        head = self._stores.refs.commits.get(seal.record.commit_id)
-        return Tip(seal.record, seal.predicate, head)
 
     def _build(self, tip: Tip) -> BranchRecord | None:
         """Commit the remaining tokens. Return None if another commit contains all of them."""
@@ -365,7 +346,7 @@ class _Committer:
         if not tokens:
             if self._judged is None:
                 self._check(tokens, read)
-            return Applied(parent.metarange, Summary(), changed=False)
+            return Applied(parent.metarange, Tally(), changed=False)
         if self._built is not None and self._built.voided != tip.record.voided:
             self._built = None  # the tree may have writes that were removed since
         built, ranges = self._built, self._stores.ranges

@@ -1,18 +1,10 @@
 """Commits that leave staged writes staged: of some of the staged paths, or of given changes.
 
-They are the only exception to the rule that a commit holds a listing of the whole branch. The live
-token is sealed, the newest sealed write of each chosen path is applied to the head, and the branch
-moves in one compare-and-set. The same step puts a token with a void for each of these paths after
-the sealed tokens. The voided writes no longer count, and hide no later head. They are removed
-afterwards, and unused tokens leave the record. Correctness does not depend on this removal.
-
-If the chosen writes are all writes of the leading tokens, and no other token has a chosen write,
-these tokens leave the record instead. A commit that names tokens holds exactly their writes, and
-concurrent committers rely on this.
-
-A staged write at the path of a given change hides the commit's value of the path. An older write
-must give way, and a newer one must not. So the live token is sealed first if it holds such writes.
-Later writes of other processes are under the new live token, above both.
+The live token is sealed, and the step that moves the branch puts a token with a void for each path
+after the sealed ones. The voided writes no longer count, and are removed afterwards. If the chosen
+writes are all of the leading tokens, and no other token has one, these tokens leave the record
+instead, because a commit that names tokens holds exactly their writes. Later writes of other
+processes are under the new live token, above both.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +13,7 @@ from dataclasses import replace
 
 from graveler.base.background import batches
 from graveler.base.globs import compiled, literal_start
-from graveler.committed.apply import apply, keeping
+from graveler.committed.apply import Applied, apply, keeping
 from graveler.committed.claims import claims_of
 from graveler.committed.diff import diff
 from graveler.errors import (
@@ -148,22 +140,49 @@ def commit_paths(
 ) -> Commit:
     """Commit the staged writes at some paths of the branch. The others stay staged.
 
-    Args:
-        fence: The fence of the run that owns the branch, or "" for a user's branch.
-        keep: Metarange id of a tree whose records replace staged ones of equal content, or "".
-
     Returns:
         The commit. If another committer landed the writes meanwhile, its commit.
     """
     unfinished.check(stores, name, fence, choice.covers)
-    staged = stores.staging.noted(name)
-    work = _Work(stores, name, spec, choice, fence, keep)
+    staging = stores.staging
+    staged = staging.noted(name)
+    older = GivingWay(stores, name, lambda tokens: choice.of(staging.scan(tokens)))
+    whole: tuple[str, ...] = ()
+
+    def build(tip: Tip) -> BranchRecord | None:
+        nonlocal whole
+        sealed = tip.record.sealed_tokens
+        borrowed: list[Row] = []
+        changes = staged_changes(
+            choice.of(staging.scan(sealed[::-1])),
+            lambda key, write: borrowed.append(borrowed_row(key, write)),
+        )
+        if keep:
+            changes = keeping(stores.ranges, keep, changes)
+        tables = Watch()
+        listed = list(tables.of(changes))
+        applied = apply(stores.ranges, tip.head.metarange, listed, stores.splitting)
+        if borrowed:
+            confirm(stores, sealed, borrowed)
+        by, written = (name, fence, spec), [key for key, *_ in listed]
+        record, whole = _successor(
+            stores,
+            by,
+            tip,
+            older,
+            applied,
+            written,
+            tables,
+            lambda: _leading(stores, choice, sealed),
+        )
+        return record
+
     if not fence:
         stores.refs.protection.check(name, "commit")
     seal(stores, name, fence)
-    landed = land(stores, name, "commit", work.build, fence=fence, guard="" if fence else "commit")
-    stores.staging.drop(*work.whole)
-    work.older.clear()
+    landed = land(stores, name, "commit", build, fence=fence, guard="" if fence else "commit")
+    staging.drop(*whole)
+    older.clear()
     if landed.commit is None:
         look(stores, name, fence=fence)  # raises if a newer attempt discarded the writes
         other = _taken(stores, landed.head, staged, choice)
@@ -188,72 +207,52 @@ def _taken(stores: Stores, head: Commit, staged: Sequence[Staged], choice: Choic
     return None
 
 
-class _Work:
-    """One commit of some paths, over all attempts.
+def _leading(stores: Stores, choice: Choice, sealed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the leading tokens that the commit takes completely, none if others have some.
 
-    Attributes:
-        whole: Tokens that leave the record with the commit, which holds exactly their writes.
+    A commit names tokens only if its tree has their writes as they are. The voids keep an older
+    write from coming back even without this rule: no schedule of the simulator needs it.
     """
+    staging = stores.staging
+    for number, token in enumerate(sealed):
+        if not all(choice.covers(key) for key, _ in staging.scan([token])):
+            others = choice.of(staging.scan(sealed[number:][::-1]))
+            return sealed[:number] if next(others, None) is None else ()
+    return sealed
 
-    def __init__(
-        self, stores: Stores, name: str, spec: CommitSpec, choice: Choice, fence: str, keep: str
-    ) -> None:
-        self._stores = stores
-        self._name = name
-        self._fence = fence
-        self._spec = spec
-        self._choice = choice
-        self._keep = keep
-        staging = stores.staging
-        self.older = GivingWay(stores, name, lambda tokens: choice.of(staging.scan(tokens)))
-        self.whole: tuple[str, ...] = ()
 
-    def build(self, tip: Tip) -> BranchRecord | None:
-        """Return the record with the chosen writes committed, or None if they equal the head."""
-        stores, sealed = self._stores, tip.record.sealed_tokens
-        borrowed: list[Row] = []
-        changes = staged_changes(
-            self._choice.of(stores.staging.scan(sealed[::-1])),
-            lambda key, write: borrowed.append(borrowed_row(key, write)),
-        )
-        if self._keep:
-            changes = keeping(stores.ranges, self._keep, changes)
-        tables = Watch()
-        listed = list(tables.of(changes))
-        applied = apply(stores.ranges, tip.head.metarange, listed, stores.splitting)
-        if borrowed:
-            confirm(stores, sealed, borrowed)
-        by, written = (self._name, self._fence, self._spec), [change[0] for change in listed]
-        claims = claims_after(stores, by, tip.head, applied.metarange, written)
-        changed = applied.changed or claims != claims_of(tip.head)
-        self.whole = self._leading(sealed) if changed else ()
-        rest = self.older.beneath_voids(tip.record, sealed[len(self.whole) :])
-        if not changed:
-            if rest != tip.record:
-                keep_head(stores, rest, tip.predicate)
-            return None
-        made = make_commit(
-            stores,
-            tree=applied.metarange,
-            parents=(tip.head,),
-            spec=noted(self._spec, tables.check(stores, tip.head, applied.metarange)),
-            tokens=self.whole,
-            claims=claims,
-        )
-        return replace(rest, commit_id=made.id)
+def _successor(
+    stores: Stores,
+    by: tuple[str, str, CommitSpec],
+    tip: Tip,
+    older: GivingWay,
+    applied: Applied,
+    written: Sequence[bytes],
+    tables: Watch,
+    leading: Callable[[], tuple[str, ...]] = tuple,
+) -> tuple[BranchRecord | None, tuple[str, ...]]:
+    """Return the record of a branch with a commit of a tree; None if the tree is as the head.
 
-    def _leading(self, sealed: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the leading tokens that the commit takes completely, none if others have some.
-
-        A commit names tokens only if its tree has their writes as they are. The voids keep an older
-        write from coming back even without this rule: no schedule of the simulator needs it.
-        """
-        staging = self._stores.staging
-        for number, token in enumerate(sealed):
-            if not all(self._choice.covers(key) for key, _ in staging.scan([token])):
-                others = self._choice.of(staging.scan(sealed[number:][::-1]))
-                return sealed[:number] if next(others, None) is None else ()
-        return sealed
+    The second result is the tokens that leave the record with the commit, which holds exactly their
+    writes: those that `leading` returns.
+    """
+    claims = claims_after(stores, by, tip.head, applied.metarange, written)
+    changed = applied.changed or claims != claims_of(tip.head)
+    tokens = leading() if changed else ()
+    rest = older.beneath_voids(tip.record, tip.record.sealed_tokens[len(tokens) :])
+    if not changed:
+        if rest != tip.record:
+            keep_head(stores, rest, tip.predicate)
+        return None, ()
+    made = make_commit(
+        stores,
+        tree=applied.metarange,
+        parents=(tip.head,),
+        spec=noted(by[2], tables.check(stores, tip.head, applied.metarange)),
+        tokens=tokens,
+        claims=claims,
+    )
+    return replace(rest, commit_id=made.id), tokens
 
 
 def commit_changes(
@@ -270,17 +269,7 @@ def commit_changes(
         tables = Watch()
         changes = tables.of(staged_changes((key, writes[key]) for key in keys))
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
-        record = older.beneath_voids(tip.record, tip.record.sealed_tokens)
-        claims = claims_after(stores, (name, fence, spec), tip.head, applied.metarange, keys)
-        if applied.changed or claims != claims_of(tip.head):
-            named = noted(spec, tables.check(stores, tip.head, applied.metarange))
-            made = make_commit(
-                stores, tree=applied.metarange, parents=(tip.head,), spec=named, claims=claims
-            )
-            return replace(record, commit_id=made.id)
-        if record != tip.record:
-            keep_head(stores, record, tip.predicate)
-        return None
+        return _successor(stores, (name, fence, spec), tip, older, applied, keys, tables)[0]
 
     seal(stores, name, fence, keys=keys)
     guard = "" if fence else "commit"

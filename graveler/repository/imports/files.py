@@ -46,11 +46,7 @@ def local_path(stores: Stores, uri: str) -> Path | None:
 
 
 class Located(NamedTuple):
-    """A file, with its location for any process.
-
-    Attributes:
-        store: Its store, or None for a local file.
-    """
+    """A file, with its location for any process."""
 
     uri: str
     store: ObjectStore | None
@@ -73,11 +69,7 @@ def located(stores: Stores, uri: str) -> Located:
 
 @contextmanager
 def fetched(file: Located, digest: str = "") -> Iterator[BinaryIO]:
-    """Yield a temporary copy of one version of a file.
-
-    Args:
-        digest: MD5 of the content in hex, or "" if unknown.
-    """
+    """Yield a temporary copy of one version of a file."""
     with TemporaryFile() as copy:
         hashed = md5(usedforsecurity=False)
         with _opened(file) as (stream, size):

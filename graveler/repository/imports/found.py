@@ -17,11 +17,7 @@ class Found:
     """A file to import.
 
     Attributes:
-        size: Size in bytes.
         version: The version from its store: ``etag:<ETag>`` or ``mtime:<µs>``, or "" if unknown.
-        mtime: The time of writing, or None if unknown.
-        checksum: ``algorithm:hex`` of the content, or "".
-        content_type: Media type, or "".
     """
 
     address: str
@@ -50,7 +46,6 @@ class Source:
     """The source of the files of an import.
 
     Attributes:
-        size: Returns the size of the files of an inventory, or 0 for a listing.
         is_listing: Whether it is a listing of a store, in which no file comes twice.
     """
 
@@ -62,15 +57,7 @@ class Source:
 
 
 class Entries:
-    """Makes the entries of one import. It trusts the sizes and versions of its source.
-
-    Args:
-        rules: Which files the repository may link to.
-        prefix: Start of the paths: "" or with a slash at its end.
-
-    Attributes:
-        size: Size of their files.
-    """
+    """Makes the entries of one import. It trusts the sizes and versions of its source."""
 
     files = size = 0
 

@@ -68,12 +68,7 @@ def import_files(
     """Stage entries of the files that a source names, below `prefix`, all together.
 
     Args:
-        source: A folder, a prefix of a bucket, or the file of an inventory.
         prefix: The start of the paths: "", or a text with a slash at its end.
-        below: For an inventory: import only files below this place, with paths relative to it.
-        exclude: Paths and patterns of paths in the source that are left out.
-        replaces: Delete paths below `prefix` that are not in the source.
-        verify: Look up every file of an inventory in its store.
     """
     if prefix and not prefix.endswith("/"):
         raise InvalidInputError(f"prefix={prefix!r}: give a folder, as in {prefix + '/'!r}, or ''")
@@ -116,14 +111,7 @@ def source_of(
     verify: bool = False,
     leaves_out: Callable[[str], bool] = lambda _: False,
 ) -> Source:
-    """Return the source that a text names.
-
-    Args:
-        source: The absolute path or URI of a folder, a bucket prefix or an inventory file.
-        below: For an inventory: only files below this place.
-        verify: Whether the files of an inventory are looked up.
-        leaves_out: For a listing: returns whether a path is left out.
-    """
+    """Return the source that a text names."""
     below = base_of(stores, below) if below else ""
     local = local_path(stores, source) if not source.endswith("/") else None
     is_file = local.is_file() if local is not None else not source.endswith("/")

@@ -55,10 +55,8 @@ def inventory(stores: Stores, uri: str, below: str, *, verify: bool) -> Source:
     """Return an inventory as the source of an import.
 
     Args:
-        uri: ``manifest.json`` of an S3 inventory, or a table: CSV, Parquet or ORC.
         below: Normalized place: only files below it, with paths relative to it. "" for all files:
             then the path of an object is its key.
-        verify: Whether the files are looked up, so that their versions may be unknown.
     """
     reader = InventoryRows(below, verify=verify, uri=AddressBook(stores.storage).uri)
 

@@ -21,12 +21,7 @@ _DEEPEST = 3
 def listing(
     stores: Stores, place: str, leaves_out: Callable[[str], bool] = lambda _: False
 ) -> Source:
-    """Return a folder, or a prefix of a bucket, as the source of an import.
-
-    Args:
-        place: Its URI or its path. A slash at the end makes no difference.
-        leaves_out: Returns whether a path below it is left out, whatever its key is.
-    """
+    """Return a folder, or a prefix of a bucket, as the source of an import."""
     uri = AddressBook(stores.storage).place(place)
     store, key = stores.locate_foreign(f"{uri}/_", stores.refs.links.list())
     folder = key.removesuffix("_")

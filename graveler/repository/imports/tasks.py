@@ -59,52 +59,26 @@ FAULTS: tuple[type[GravelerError], ...] = (
 """Errors that a repetition cannot fix. They are sent to the driver as rows and keep their types."""
 
 
-class Fault(NamedTuple):
-    """The error of a task."""
+def encode_fault(error: GravelerError) -> str:
+    """Return an error of `FAULTS` as text for a row."""
+    kind = next(at for at, kind in enumerate(FAULTS) if isinstance(error, kind))
+    return json.dumps({"fault": kind, "message": str(error)})
 
-    kind: type[GravelerError]
-    message: str
 
-    @classmethod
-    def of(cls, error: GravelerError) -> "Fault":
-        """Return the fault of an error."""
-        return cls(next(kind for kind in FAULTS if isinstance(error, kind)), str(error))
-
-    @classmethod
-    def read(cls, row: str | bytes) -> "Fault":
-        """Return the fault of a row."""
-        fields = json.loads(row)
-        return cls(FAULTS[fields["fault"]], fields["message"])
-
-    def encode(self) -> bytes:
-        """Return the fault as bytes for a row."""
-        return _json(fault=FAULTS.index(self.kind), message=self.message)
-
-    def error(self) -> GravelerError:
-        """Return the error."""
-        return self.kind(self.message)
+def decode_fault(row: str | bytes) -> GravelerError:
+    """Return the error of a row."""
+    fields = json.loads(row)
+    kind = FAULTS[int(fields["fault"])]
+    return kind(fields["message"])
 
 
 class Sliced(NamedTuple):
     """The result of a task for a slice."""
 
     part: Part
-    found: list[bytes]
+    found: Collection[bytes]
     files: int = 0
     size: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        part: Part,
-        found: Collection[bytes],
-        *,
-        files: int = 0,
-        size: int = 0,
-    ) -> "Sliced":
-        """Return the result of a task. `found` has the ids of all existing tables."""
-        there = [info.id for info in part.infos if info.id in found]
-        return cls(part, there, files, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +86,6 @@ class SliceTask:
     """Builds a slice from its rows, in a task of another process.
 
     Attributes:
-        rules: Which files the repository may link to.
         replaces: The start of the keys that the rows replace completely. None: other keys stay.
     """
 
@@ -133,7 +106,7 @@ class SliceTask:
         if self.replaces is not None:
             changes = replacing(store, self.cut, number, self.replaces, changes)
         part = build(store, self.cut, number, changes)
-        return Sliced.of(part, found, files=rows.entries.files, size=rows.entries.size)
+        return Sliced(part, found, rows.entries.files, rows.entries.size)
 
 
 class _Rows:
@@ -178,19 +151,12 @@ def _text(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
 
 
-def _json(**fields: Any) -> bytes:
-    return json.dumps(fields).encode()
-
-
 def run_slice(
     batches: "Iterator[pa.RecordBatch]", run: "Callable[[int, pa.Table], Sliced]"
 ) -> "Iterator[pa.RecordBatch]":
     """Yield the rows of the result for the rows of one slice, or nothing for no rows.
 
     An error that a repetition cannot fix is a row, too.
-
-    Args:
-        run: Builds a slice from its number and its rows.
     """
     import pyarrow as pa
 
@@ -201,7 +167,7 @@ def run_slice(
         try:
             rows = _encoded(number, run(number, table.drop_columns([SLICE])))
         except FAULTS as error:
-            rows = [(number, None, Fault.of(error).encode(), False)]
+            rows = [(number, None, encode_fault(error).encode(), False)]
         yield batch_of(rows, RESULT)
 
 
@@ -253,43 +219,32 @@ def batch_of(rows: Sequence[tuple[Any, ...]], schema: str) -> "pa.RecordBatch":
 
 def _encoded(number: int, sliced: Sliced) -> list[tuple[int, bytes | None, bytes, bool]]:
     """Return the rows of a slice."""
-    part, found = sliced.part, set(sliced.found)
+    part, found, tally = sliced.part, sliced.found, sliced.part.tally
     rows: list[tuple[int, bytes | None, bytes, bool]] = [
         (number, info.max_key, encode_range_info(info), info.id in found) for info in part.infos
     ]
-    tally = part.tally
-    counts = _json(
-        added=tally.added,
-        changed=tally.changed,
-        removed=tally.removed,
-        written=part.written,
-        reused=part.reused,
-        files=sliced.files,
-        size=sliced.size,
-    )
-    return [*rows, (number, None, counts, False)]
+    counts = (tally.added, tally.changed, tally.removed, sliced.files, sliced.size)
+    return [*rows, (number, None, json.dumps(counts).encode(), False)]
 
 
 def decoded(rows: list[tuple[int, bytes | None, bytes, bool]]) -> Sliced:
     """Return the slice of these rows, or raise their fault."""
     infos: list[RangeInfo] = []
     found: list[bytes] = []
-    last = b"{}"
+    counts: Any = None
     for _, key, value, there in rows:
         if key is None:
-            last = value
+            counts = json.loads(value)
             continue
         info = decode_range_info(key, value)
         infos.append(info)
         if there:
             found.append(info.id)
-    counts: dict[str, Any] = json.loads(last)
-    if "fault" in counts:
-        raise Fault.read(last).error()
+    if isinstance(counts, dict):
+        raise decode_fault(rows[0][2])
+    added, changed, removed, files, size = counts
     infos.sort(key=lambda info: info.max_key)
-    tally = Tally(counts["added"], counts["changed"], counts["removed"])
-    part = Part(infos, tally, counts["written"], counts["reused"])
-    return Sliced(part, found, counts["files"], counts["size"])
+    return Sliced(Part(infos, Tally(added, changed, removed)), found, files, size)
 
 
 BuildTree = Callable[[str], Applied]
@@ -299,13 +254,7 @@ BuildTree = Callable[[str], Applied]
 def land_tree(
     stores: Stores, name: str, spec: CommitSpec, build: BuildTree, *, prefix: bytes, fence: str = ""
 ) -> Commit:
-    """Commit the tree that an import makes from the head.
-
-    Args:
-        build: Makes the tree. On return all of it is in the store.
-        prefix: The start of the keys that the import writes.
-        fence: The fence of the run that owns the branch, or "" for a user's branch.
-    """
+    """Commit the tree that an import makes from the head."""
 
     def make(tip: Tip) -> BranchRecord:
         if tip.rules is not None:

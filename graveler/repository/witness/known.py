@@ -34,10 +34,7 @@ class Known:
     issued: tuple[tuple[int, Name], ...] = ()
 
     def knows(self, marker: Marker) -> bool:
-        """Return whether this key-value store issued the marker's count.
-
-        A count that is older than the kept counts is treated as known.
-        """
+        """Return whether this key-value store issued the marker's count."""
         nonce = dict(self.issued).get(marker.count, marker.nonce)
         return marker.count <= self.count and nonce == marker.nonce
 

@@ -1,23 +1,10 @@
 """The witness checks that the key-value store and the storage match, and that neither lost data.
 
-The storage of a repository holds one object, the marker: the id of the lake, the id of the
-repository and a count. The key-value store holds the id of the lake and its issued counts.
-
-Before a process moves a ref for the first time, it takes the next count from the key-value store
-and replaces the marker, if it is still the marker that the key-value store knows. This conditional
-request nearly always succeeds. If it fails, the process reads the marker:
-
-- There is no marker: the storage is missing, usually because a volume is not mounted.
-- It belongs to another lake or repository: the settings name the wrong storage, or another lake has
-  taken over the storage.
-- This key-value store has not issued its count: the store was restored from an old backup, or is one
-  of two copies.
-- Its count is below one that was acknowledged: the storage is an older copy of itself.
-
-Afterwards a process counts about once a minute, in the background, and before each sweep.
-
-Ids are compared, never the spelling of places. If the spelling of a storage is the same as when the
-marker was last written, opening a repository makes no request. A folder is always checked.
+The storage of a repository holds the marker: the ids of the lake and of the repository, and a
+count, which the key-value store has issued. A process takes a count and replaces the marker before
+it first moves a ref, then about once a minute, and before each sweep. A marker that is missing, of
+another owner, of an unknown count or of a lower one than was acknowledged tells what is wrong: see
+``docs/design/0007-a-witness-in-the-storage.md``.
 """
 
 import logging
@@ -123,10 +110,7 @@ class Witness:
         self._moved = now
 
     def check(self) -> None:
-        """Compare the marker with the key-value store. Nothing is written.
-
-        Another process may count meanwhile, so only a difference that stays is reported.
-        """
+        """Compare the marker with the key-value store. Nothing is written."""
         marker = read_marker(self._objects)
         for _ in range(_ATTEMPTS):
             # the marker is read first, so that a count issued meanwhile is not a difference
@@ -209,9 +193,6 @@ class Witness:
 
         Args:
             check: Called before the state is accepted. An error prevents that.
-
-        Returns:
-            The result of `check`.
         """
         known = self._known()
         etag, marker = self._read()
@@ -351,11 +332,7 @@ class Witness:
 
 
 class WitnessedKVStore(KVWrapper):
-    """A key-value store that calls the witness before each conditional write or deletion.
-
-    Args:
-        moving: Called before each change. An exception prevents the change.
-    """
+    """A key-value store that calls the witness before each conditional write or deletion."""
 
     # `KVStore` documents the methods.
     # ruff: noqa: D102

@@ -1,16 +1,8 @@
-"""Borrowed bytes: entries whose bytes are in the repository's storage already.
+"""Borrowed bytes: bytes that are in the storage already, so that a sweep may list them.
 
-A sweep deletes the objects that its mark lists and its survey finds unnamed. Bytes that the same
-call has put are too young to be listed, but borrowed bytes may be listed. A borrower therefore
-
-1. reads the epoch of sweeps,
-2. looks the objects up,
-3. makes its entries visible to surveys, as staged rows that carry the epoch,
-4. reads the epoch again.
-
-If the epoch is unchanged and no sweep runs, every later sweep sees the rows. Otherwise the state of
-the sweep decides. If it surveys, the borrower makes it survey again. If it has decided, its pages
-list the objects that it deletes. If it is over, the store shows which objects are left.
+A borrower reads the epoch of sweeps, looks the objects up, makes rows visible that carry the epoch,
+and reads it again. If it is unchanged and no sweep runs, every later sweep sees the rows; otherwise
+the state of the sweep decides. See ``docs/design/0013-borrowed-bytes.md``.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -84,7 +76,6 @@ def confirm(
     The rows must be visible to surveys from before this call until a branch names their bytes.
 
     Args:
-        rows: Staged writes, including those that borrow nothing.
         now: The epoch, read after the rows were staged. None: this function reads it.
     """
     borrowed = [row for row in rows if row.borrowed]
@@ -100,11 +91,7 @@ def confirm(
 
 
 class Hold:
-    """Rows under a token of one operation, which no branch names and which surveys read.
-
-    Attributes:
-        token: The token, or "" without rows.
-    """
+    """Rows under a token of one operation, which no branch names and which surveys read."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores

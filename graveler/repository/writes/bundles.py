@@ -1,14 +1,9 @@
 """Bundles: many writes of one operation that become visible on the branch together, or not at all.
 
-The row of a single write is staged under the live token. Several rows are staged in chunks under
-their own token, a hold, which no branch names. Under the live token, a commit or a listing could
-see only some of them, because it reads row by row and a store may write many rows in several steps.
-One compare-and-set then puts the hold after the sealed tokens of the branch. Before that step the
-branch is unchanged: an error removes the rows, and garbage collection removes the rows of a dead
-process.
-
-The writes under the live token at that time are older than the bundle, so the same step seals them.
-A bundle can also be put *beneath* the live token. Then the writes there count as newer.
+Several rows are staged under their own token, a hold, which no branch names. One compare-and-set
+puts it after the sealed tokens of the branch, together with the older live one; or *beneath* the
+live token, whose writes are then newer. Before that step the branch is unchanged. Garbage
+collection removes the rows of a dead process.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +14,7 @@ from graveler.errors import OutcomeUnknownError, StateError
 from graveler.model import BranchRecord
 from graveler.reads.stores import Stores
 from graveler.refs.branches import check_fence, owned
+from graveler.refs.history import line_above
 from graveler.refs.mover import move
 from graveler.repository.writes import unfinished
 from graveler.repository.writes.borrowed import Hold, Row, confirm, holding
@@ -51,7 +47,7 @@ class Bundle:
         """Remove a row."""
         self._rows.pop(key, None)
         if self._hold.token:
-            self._stores.staging.remove(self._hold.token, key)
+            self._stores.staging.remove_many(self._hold.token, [key])
 
     def files(self) -> int:
         """Return the number of rows that are not deletions."""
@@ -142,10 +138,8 @@ def committed_since(stores: Stores, now: BranchRecord, before: BranchRecord) -> 
     """Yield the staging tokens of the commits that the branch got since the record `before`."""
     commits = stores.refs.commits
     floor = commits.get(before.commit_id).generation
-    commit = commits.get(now.commit_id)
-    while commit.generation > floor and commit.parents:
+    for commit in line_above(commits, commits.get(now.commit_id), floor):
         yield from commit.tokens
-        commit = commits.get(commit.parents[0])
 
 
 def seal(

@@ -36,7 +36,6 @@ class Place(NamedTuple):
 
     Attributes:
         source: The key of the file, or the start of keys, which ends with a slash or is empty.
-        folder: Whether they are folders.
     """
 
     source: bytes
@@ -74,11 +73,7 @@ class Place(NamedTuple):
 def copy(
     stores: Stores, writes: StagedWrites, source: View, place: Place, *, replaces: bool = False
 ) -> int:
-    """Stage the files of a view under other paths, all together. Return their number.
-
-    Args:
-        replaces: Delete the files that only the destination has, if both are folders.
-    """
+    """Stage the files of a view under other paths, all together. Return their number."""
     with bundling(stores, writes) as bundle, Spool() as spool:
         if isinstance(source, Ref):
             reading = Reading(stores, source.commit, ())
@@ -98,11 +93,7 @@ def copy(
 
 
 def delete_others(stores: Stores, name: str, bundle: Bundle, prefix: bytes) -> int:
-    """Add deletions to a bundle for all other paths of the branch below `prefix`.
-
-    Returns:
-        The number of deleted paths.
-    """
+    """Add deletions to a bundle for all other paths of the branch below `prefix`."""
     with Spool() as spool:
         reading = _snapshot(stores, name, Place(prefix, prefix, folder=True), spool)
         count = 0
@@ -188,11 +179,7 @@ def relocated(
 def rows_at(
     stores: Stores, head: Commit, chunk: Sequence[tuple[bytes, bytes, bool]]
 ) -> Iterator[Row]:
-    """Yield the rows of values at new keys, after a check that their bytes exist.
-
-    Args:
-        chunk: Key, value record, and whether it is committed.
-    """
+    """Yield the rows of values at new keys, after a check that their bytes exist."""
     epoch = stores.refs.epochs.read().number
     stores.refs.expired.check_nameable(head.id)
     addresses = [decode_entry(key, value).address for key, value, _ in chunk]

@@ -108,7 +108,6 @@ class Destination:
 
     Attributes:
         writes: Returns the object that stages writes. A run renews its lease with each call.
-        start: The start of the paths, with a slash at its end, or "" for the whole tree.
     """
 
     stores: Stores
@@ -123,9 +122,6 @@ class Origin:
     """The source of an upload.
 
     Attributes:
-        root: The local folder.
-        links: The treatment of symbolic links.
-        exclude: The excluded files.
         own: The lake's own files, to which no link may lead.
     """
 
@@ -139,13 +135,7 @@ class Origin:
         return walk(self.root, self.links, self.exclude, fault, own=self.own)
 
     def checked(self, start: str) -> int:
-        """Return the number of files.
-
-        Raises:
-            RetryableError: The folder does not exist, or a folder cannot be read now.
-            InvalidInputError: It is no folder. Or some names cannot be paths, links
-                cannot be followed, or folders cannot be read: the message has them.
-        """
+        """Return the number of files."""
         if not self.root.is_dir():
             kind = InvalidInputError if self.root.exists() else RetryableError
             raise kind(f"no folder {str(self.root)!r}")
@@ -189,12 +179,7 @@ def upload(
     *,
     delete: bool,
 ) -> Transfer:
-    """Store the files of a folder whose content the branch does not have, and stage their entries.
-
-    Args:
-        metadata_given: Entries with other metadata are uploaded again.
-        delete: Delete the files below the prefix that the folder does not have.
-    """
+    """Store the files of a folder whose content the branch does not have, and stage their entries."""
     stores = destination.stores
     chunks = Chunks(stores, destination.writes, replace=terms.replace)
     own = lake_files(stores)
@@ -204,7 +189,9 @@ def upload(
     sender = _Sender(destination, terms)
     skipped = 0
     known: list[Entry] = []
-    claims = _may_claim(stores, destination.writes())
+    writes = destination.writes()
+    head = stores.refs.branches.get(writes.name).commit_id
+    claims = writes.fence or claims_of(stores.refs.commits.get(head)) != EMPTY_METARANGE
     faults: list[tuple[str, Exception]] = []
 
     def noted(name: str, reason: str) -> None:
@@ -237,12 +224,6 @@ def upload(
         raise failure(faults, rest)
     deleted = _delete_others(destination, origin) if delete else 0
     return Transfer(chunks.staged, chunks.bytes, skipped=skipped, deleted=deleted)
-
-
-def _may_claim(stores: Stores, writes: StagedWrites) -> bool:
-    """Return whether a branch claims what it writes: that of a run, or one that has claims."""
-    head = stores.refs.branches.get(writes.name).commit_id
-    return bool(writes.fence) or claims_of(stores.refs.commits.get(head)) != EMPTY_METARANGE
 
 
 class _Sender:

@@ -1,10 +1,8 @@
 """Moving files and folders: a copy under new paths and the deletion of the old ones.
 
-A write to an old path that was acknowledged before the move is moved. A write that is acknowledged
-later stays at the old path. The live token is sealed first, the move is built from the sealed and
-committed writes, and it lands beneath the live token. If other processes commit, merge or seal
-meanwhile, the attempt that lands also moves their changes. A concurrent write may be at both paths,
-because it is repeated if its token is sealed.
+The live token is sealed first, and the move lands beneath the new one: a write to an old path that
+was acknowledged before is moved, a later one stays. What other processes commit, merge or seal
+meanwhile is moved as well.
 """
 
 from itertools import takewhile
@@ -25,11 +23,7 @@ _ATTEMPTS = 20
 
 
 def move(stores: Stores, writes: StagedWrites, place: Place) -> int:
-    """Stage the files of the branch under other paths, and the deletion of the old ones.
-
-    Returns:
-        The number of moved files.
-    """
+    """Stage the files of the branch under other paths, and the deletion of the old ones."""
     for _ in range(_ATTEMPTS):
         with bundling(stores, writes) as bundle:
             moving = _Move(stores, bundle, place, seal(stores, writes.name, writes.fence))
@@ -68,12 +62,9 @@ class _Move:
             for row in rows_at(self._stores, self._reading.head, relocated(chunk, self._place)):
                 self._bundle.add(row)
             for key, _ in chunk:
-                if not self._is_destination(key):
+                origin = self._place.came_from(key) if self._overlaps else None
+                if origin is None or self._reading.find(origin) is None:
                     self._bundle.add(Row(key, TOMBSTONE))
-
-    def _is_destination(self, key: bytes) -> bool:
-        origin = self._place.came_from(key) if self._overlaps else None
-        return origin is not None and self._reading.find(origin) is not None
 
     def catch_up(self, record: BranchRecord) -> None:
         """Adjust the bundle to the sealed and committed writes of a newer record."""

@@ -75,10 +75,7 @@ class StagedWrites:
     ) -> int:
         """Stage entries of files that were just written below `new_address`. Return their number.
 
-        The files are not looked up.
-
         Args:
-            replaces: Commit the entries even if the head has equal content.
             after: The writes that uploaded the files in this operation. Its look at the branch
                 is reused.
         """
@@ -90,19 +87,11 @@ class StagedWrites:
         )
 
     def link(self, entry: Entry, *, sized: bool) -> Entry:
-        """Stage the entry of a file that is already in a store, and return its stored form.
-
-        Args:
-            sized: Whether the entry has the size of the file.
-        """
+        """Stage the entry of a file that is already in a store, and return its stored form."""
         return self._link([entry], self.check(borrows=True), sized=sized)[0]
 
     def link_many(self, entries: Iterable[Entry]) -> int:
-        """Stage entries of files that are already in a store. Return their number.
-
-        Each file is looked up, many in each round trip. The call is not atomic: after an error some
-        chunks of 20,000 entries are staged, and repeating the call is harmless.
-        """
+        """Stage entries of files that are already in a store. Return their number."""
         count, look = 0, self.check(borrows=True)
         for group in batches(entries, _LOOK_UP):
             count += len(self._link(group, look if not count else self._look(borrows=True)))
@@ -132,9 +121,6 @@ class StagedWrites:
 
     def _stage(self, items: Sequence[tuple[bytes, bytes]], *, borrows: bool = False) -> Look:
         """Stage writes (key, staged entry or tombstone) together.
-
-        Args:
-            borrows: Read the epoch of sweeps at the second look.
 
         Returns:
             The second look at the branch, whose live token has the writes.
@@ -230,11 +216,7 @@ def _suffix(path: str) -> str:
 def held_forms(
     stores: Stores, entries: Iterable[Entry], deleted: Iterable[str]
 ) -> Iterator[dict[bytes, bytes]]:
-    """Yield the staged form of each change by its key, for a block that commits them.
-
-    Each entry is looked up, and its borrowed bytes are kept while the block runs. A deletion of a
-    path overrides an entry of it.
-    """
+    """Yield the staged form of each change by its key, for a block that commits them."""
     tombstones = {path_key(path): TOMBSTONE for path in deleted}
     rows = rows_of(*linked(stores, entries))
     with holding(stores) as hold:

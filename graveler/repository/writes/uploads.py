@@ -50,11 +50,7 @@ class PutTerms(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Checked terms.
-
-    Attributes:
-        given: Whether the caller has given metadata.
-    """
+    """Checked terms."""
 
     content_type: str
     metadata: dict[str, str]
@@ -90,7 +86,6 @@ class Chunks:
 
     Args:
         writes: Returns the object that stages writes. A run renews its lease with each call.
-        replace: Commit the entries even if the head has equal content.
     """
 
     def __init__(
@@ -126,9 +121,6 @@ class Chunks:
         """Stage the entries that a block adds, even if it fails. The error has their number.
 
         An exception that ends the process stages no further entries.
-
-        Args:
-            hint: What the caller can do after an error.
         """
         try:
             yield

@@ -110,15 +110,7 @@ def _without(
     fresh: bool = False,
     keeps_tables: bool = False,
 ) -> Trees:
-    """Return the trees with the claims of a step withdrawn. A path that others changed stays.
-
-    A Delta table is withdrawn as a whole.
-
-    Args:
-        hold: Keeps the bytes that return, until a branch names the trees.
-        fresh: Delete a path whose earlier bytes are gone.
-        keeps_tables: Leave the claims of Delta tables as they are.
-    """
+    """Return the trees with the claims of a step withdrawn. A path that others changed stays."""
     claims = Claims(stores.ranges, stores.splitting, trees.claims)
     own = claims.of(writer)
     tables = units_of(log for path in own if (log := log_of(path)) is not None)

@@ -150,7 +150,7 @@ class StepEnvironment:
                 f"run {record.key!r} is {record.state}: open its next attempt first, with "
                 f"`graveler run open {shlex.quote(record.key)}`"
             )
-        return RunHandle.of(record, location=stores.location, repository=stores.name)
+        return records.handle(record)
 
 
 def step_variables(handle: RunHandle, step: StepHandle) -> dict[str, str]:

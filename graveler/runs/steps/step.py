@@ -1,13 +1,8 @@
 """A step: a part of a run on its own branch, which joins the run on success.
 
 Steps run in parallel and never see each other's partial writes. A step that runs again replaces
-the writes of its earlier success: the branch of the new try starts from the run's head with those
-writes undone, and the join undoes the writes of an earlier try that joined meanwhile. A later change
-of another step to the same path stays.
-
-The claims of the branch tell what the step wrote (`graveler.committed.claims`). They are a part of
-its commits, so they move by the same compare-and-set. The commit that joins a step names what
-identifies its work, and the commits before and after it.
+the writes of its earlier success, which the claims of the branch tell (`graveler.committed.claims`). A
+later change of another step to the same path stays.
 """
 
 import logging
@@ -25,22 +20,12 @@ from graveler.committed.diff import same_records
 from graveler.config import exported
 from graveler.errors import FencedError, NoChangesError
 from graveler.model import MESSAGE_BYTES, BranchRecord, Commit
-from graveler.publishing.landing import (
-    CommitSpec,
-    Tip,
-    land,
-    make_commit,
-    tip_of,
-)
+from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, tip_of
 from graveler.publishing.tables import check_merged, noted, tables_outside
 from graveler.refs.branches import owned
 from graveler.refs.refs import Look
 from graveler.repository.merges import merge_trees, reconciled
-from graveler.repository.reconciliation import (
-    Reconciliation,
-    Trees,
-    trees_of,
-)
+from graveler.repository.reconciliation import Reconciliation, Trees, trees_of
 from graveler.repository.writes.borrowed import Hold, holding
 from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.branch import create_or_replace, discard_branch, drop_branch, head_of
@@ -232,7 +217,6 @@ class Step(RunBranch):
             raise
 
     def _discard_quietly(self) -> None:
-        """Discard a failed try without masking its error."""
         try:
             self.discard()
             self._end(None)
@@ -271,7 +255,6 @@ class Step(RunBranch):
             self._attempt.records.end_try(self._name, self._fence, joined)
 
     def _join(self, done: Commit, message: str) -> Commit | None:
-        """Land the step's work on the run's branch; None if it changed nothing."""
         stores, work = self.repository, self._work
         metadata = {
             **work.metadata,
@@ -297,7 +280,7 @@ class Step(RunBranch):
         if into is not None:
             with owned(self.run.branch, self.run.fence):
                 first = tip_of(stores, Look.of(into, None), fence=self.run.fence)
-            fence = places.fence_of_try(newest)
+            fence = "" if newest is None else newest.record.fence
 
         def build(tip: Tip) -> BranchRecord | None:
             nonlocal fence

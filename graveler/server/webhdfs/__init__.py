@@ -13,12 +13,7 @@ if TYPE_CHECKING:
 
 
 class WebHdfs:
-    """The surface WebHDFS.
-
-    Args:
-        read_only: Whether all writes are refused.
-        commits_on_success: Whether a job's files are committed when it marks its success.
-    """
+    """The surface WebHDFS."""
 
     prefix = "/webhdfs/v1"
     methods = frozenset({"GET", "PUT", "POST", "DELETE"})

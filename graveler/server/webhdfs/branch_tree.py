@@ -31,12 +31,7 @@ from graveler.server.webhdfs.tree import Node, RefTree, Summary, key_of, summed
 
 @dataclass(slots=True)
 class Memory:
-    """The folders and files of one branch that are kept in memory.
-
-    Attributes:
-        succeeded: Working folders of jobs that have succeeded.
-        lock: Held while an operation looks at the tree and then changes it.
-    """
+    """The folders and files of one branch that are kept in memory."""
 
     root: Folder = field(default_factory=Folder)
     succeeded: set[str] = field(default_factory=set)
@@ -44,11 +39,7 @@ class Memory:
 
 
 class BranchTree(RefTree):
-    """A branch that one request can write.
-
-    Args:
-        writable: Whether it can be changed.
-    """
+    """A branch that one request can write."""
 
     def __init__(self, place: str, branch: Branch, memory: Memory, *, writable: bool) -> None:
         super().__init__(place, branch)
@@ -127,12 +118,7 @@ class BranchTree(RefTree):
                 self._settle(_parent(path))
 
     def rename(self, path: str, to: str) -> bool:
-        """Move a file or a folder: into `to` if that is a folder.
-
-        Returns:
-            False if there is nothing to move, `to` is a file or below `path`, or the parent of `to`
-            is missing.
-        """
+        """Move a file or a folder: into `to` if that is a folder."""
         self._check_no_root(path, "moved")
         with self._lock:
             node = self.find(path)

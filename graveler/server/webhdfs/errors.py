@@ -65,7 +65,6 @@ def failure(error: HttpError | GravelerError) -> Answer:
 
 
 def _remote(error: HttpError | GravelerError) -> RemoteError:
-    """Return the error that the client sees."""
     if isinstance(error, RemoteError):
         return error
     if isinstance(error, HttpError):

@@ -15,12 +15,7 @@ _ODD_PARTS = frozenset({".", ".."})
 
 
 class Namespace:
-    """The trees of a lake.
-
-    Args:
-        lake: The lake.
-        read_only: Whether branches cannot be written.
-    """
+    """The trees of a lake."""
 
     def __init__(self, lake: Lake, *, read_only: bool) -> None:
         self._lake = lake
@@ -29,13 +24,7 @@ class Namespace:
         self._memories: defaultdict[tuple[str, str], Memory] = defaultdict(Memory)
 
     def at(self, path: str) -> tuple[Tree, str]:
-        """Return the tree of a path, and the path in it.
-
-        Raises:
-            InvalidInputError: The path is not valid.
-            NotFoundError: There is no such repository or ref.
-            RemoteError: No repository or ref can have such a name.
-        """
+        """Return the tree of a path, and the path in it."""
         address = Address.parse(_plain(path))
         if not address.repository:
             return Names("", self._lake.repositories()), ""
@@ -62,14 +51,12 @@ class Namespace:
 
 
 def _branch(repository: Repository, ref: str) -> BranchRecord | None:
-    """Return the record of a branch, or None for another expression."""
     with suppress(InvalidInputError):
         return repository.stores.refs.branches.find(ref)
     return None
 
 
 def _plain(path: str) -> str:
-    """Return a path without empty parts."""
     parts = [part for part in path.split("/") if part]
     if not _ODD_PARTS.isdisjoint(parts) or "\0" in path:
         raise InvalidInputError(f"path {path!r}: '.', '..' and NUL are not allowed in a path")

@@ -33,11 +33,7 @@ _DRAINED_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an operation.
-
-    Attributes:
-        commits_on_success: Whether a job's files are committed when it marks its success.
-    """
+    """A call of an operation."""
 
     request: Request
     tree: Tree
@@ -105,7 +101,6 @@ def _list_page(call: Call) -> Answer:
 
 
 def _is_folder(call: Call, name: str) -> bool:
-    """Return whether a folder of this name is in the folder of a call."""
     path = f"{call.path}/{name}".strip("/")
     has_content = next(call.tree.below(path), None) is not None
     return bool(name) and (has_content or isinstance(call.tree.find(path), Folder))

@@ -16,12 +16,7 @@ _HOST = "localhost"  # Spark treats it as no particular host
 
 
 def file_status(node: Node, name: str = "", *, writable: bool) -> dict[str, Any]:
-    """Return the status of a file or folder.
-
-    Args:
-        name: Its name in the folder that is listed, as the client reads it.
-        writable: Whether the tree can be changed.
-    """
+    """Return the status of a file or folder."""
     if isinstance(node, Folder):
         return _status("DIRECTORY", name, 0, 0, 0, "755" if writable else "555")
     changed = 0 if node.mtime is None else unix_us(node.mtime) // 1000
@@ -68,11 +63,6 @@ def listing(nodes: Iterable[tuple[str, Node]], left: int | None = None, *, writa
     """Return the list of a folder's content as JSON.
 
     Each status is encoded at once, and all are joined once, because a list may be long.
-
-    Args:
-        nodes: The files and folders with their names as the client reads them.
-        left: Number of those after this page; None if the list is no page.
-        writable: Whether the tree can be changed.
     """
     document: dict[str, Any] = {"FileStatuses": {"FileStatus": []}}
     if left is not None:

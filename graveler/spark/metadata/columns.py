@@ -3,8 +3,9 @@
 Spark accepts only batches whose schema equals that of the source, including the nullable flags.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ import graveler
 from graveler.base.names import path_key
 from graveler.committed.cache.flat import Run
 from graveler.committed.metarange import prefix_end, read
-from graveler.model import Entry
 from graveler.reads.table import SCHEMA, record_batch
 from graveler.spark.metadata.options import Request
 
@@ -77,29 +77,12 @@ def entry_batch(run: Run, range_id: str) -> pa.RecordBatch:
 def entry_structs(
     keys: Sequence[bytes], values: Sequence[bytes | None], others: Sequence[bytes | None]
 ) -> pa.StructArray:
-    """Return entries as one column, with null for a missing entry.
-
-    Args:
-        values: The value record of each row, or None.
-        others: Value records that fill the masked fields of missing entries, or None.
-    """
+    """Return entries as one column, with null for a missing entry."""
     filled = zip(values, others, strict=True)
     rows = [(key, one or other or b"") for key, (one, other) in zip(keys, filled, strict=True)]
     mask = pa.array([value is None for value in values], pa.bool_())
     columns = record_batch(Run.of(rows)).columns[1:]
     return pa.StructArray.from_arrays(columns, fields=list(_TYPES["entry"]), mask=mask)
-
-
-def listed_batch(kind: str, rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Return rows of Python values."""
-    return pa.RecordBatch.from_pylist(list(rows), schema=COLUMNS[kind])
-
-
-def entry_row(entry: Entry | None) -> Mapping[str, Any] | None:
-    """Return an entry as a value of a column of entries."""
-    if entry is None:
-        return None
-    return {**asdict(entry), "metadata": list(entry.metadata.items())}
 
 
 _ROWS = 10_000
@@ -120,7 +103,8 @@ class ListingReader(DataSourceReader):
         with graveler.open(request.lake) as lake:
             rows = _LISTINGS[request.kind](lake.repository(request.repository), request)
             parts = iter(lambda: list(islice(rows, _ROWS)), [])
-            return [InputPartition(listed_batch(request.kind, part)) for part in parts]
+            batch = partial(pa.RecordBatch.from_pylist, schema=COLUMNS[request.kind])
+            return [InputPartition(batch(part)) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""
@@ -128,7 +112,6 @@ class ListingReader(DataSourceReader):
 
 
 def _fields(kind: str, record: object, **others: Any) -> Row:
-    """Return the fields of a record that are columns of a kind."""
     names = COLUMNS[kind].names
     return {name: getattr(record, name) for name in names if name not in others} | others
 
@@ -162,7 +145,11 @@ def _runs(repository: "Repository", _request: Request) -> Iterator[Row]:
 def _conflicts(repository: "Repository", request: Request) -> Iterator[Row]:
     preview = repository.preview_merge(request.ref, request.base)
     for conflict in preview.every_conflict():
-        sides = {side: entry_row(getattr(conflict, side)) for side in ("base", "source", "dest")}
+        entries = {side: getattr(conflict, side) for side in ("base", "source", "dest")}
+        sides = {
+            side: entry and {**asdict(entry), "metadata": list(entry.metadata.items())}
+            for side, entry in entries.items()
+        }
         yield _fields("conflicts", conflict, **sides)
 
 

@@ -27,18 +27,7 @@ STREAMS = ("changes",)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The content that a frame shows.
-
-    Attributes:
-        lake: The lake's location, as for ``graveler.open``.
-        ref: The version, a ref expression; "" for the head of the default branch.
-        at: A time in ISO 8601, to read the branch `ref` as it was then; "" for now.
-        base: The ref to compare `ref` with, or the branch to merge it into.
-        parallelism: Number of tasks; 0 to choose it by the number of entries.
-        branch: The branch whose changes a stream shows; "" for the default branch.
-        starting_ref: The version after which the stream begins; "" to begin with the first commit.
-        most: Largest number of commits in a micro-batch; 0 for all.
-    """
+    """The content that a frame shows."""
 
     lake: str
     repository: str

@@ -1,11 +1,8 @@
 """The data source ``format("graveler")``: metadata of a repository's files, commits and runs.
 
-A process on the driver's host makes the source and plans the frame. It opens the lake and looks up the ref
-once. Tasks get the object store, and nothing of the key-value store. Spark reports the errors of that
-process as text without their type.
-
-No reader has a ``pushFilters``, because Spark 4.3 keeps the plan of a filter and shows its rows to the next
-query of the same frame. Options select the content.
+A process on the driver's host opens the lake, looks up the ref once and plans the frame; tasks get the
+object store alone. No reader has a ``pushFilters``, because Spark 4.3 keeps the plan of a filter and
+shows its rows to the next query of the same frame.
 """
 
 from copy import deepcopy

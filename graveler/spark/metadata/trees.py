@@ -32,11 +32,7 @@ _ROWS = 4_096
 
 
 class Ranges(NamedTuple):
-    """The ranges that a task reads: of one tree, or of two compared trees.
-
-    Attributes:
-        left: Ranges of the only tree, or of the earlier one.
-    """
+    """The ranges that a task reads: of one tree, or of two compared trees."""
 
     left: tuple[RangeInfo, ...]
     right: tuple[RangeInfo, ...] = ()
@@ -80,23 +76,15 @@ class TreeReader(DataSourceReader):
         if partition.value is None:  # Spark adds it if there is no partition
             return iter(())
         of: Ranges = partition.value
-        return self._entries(of) if self._kind == "entries" else self._changes(of)
-
-    def _entries(self, of: Ranges) -> "Iterator[pa.RecordBatch]":
-        for info, run in ranged_runs(self._ranges, of.left, self._start, self._stop):
-            yield entry_batch(run, info.id.hex())
-
-    def _changes(self, of: Ranges) -> "Iterator[pa.RecordBatch]":
+        if self._kind == "entries":
+            found = ranged_runs(self._ranges, of.left, self._start, self._stop)
+            return (entry_batch(run, info.id.hex()) for info, run in found)
         changes = diff_ranges(self._ranges, *of, start=self._start, stop=self._stop)
         return map(change_batch, batched(changes))
 
 
 def balanced(items: Sequence[_T], weight: Callable[[_T], int], parts: int) -> list[list[_T]]:
-    """Return the items in order, in non-empty parts of about equal weight.
-
-    Args:
-        parts: Number of parts; 0 to choose it by the weight.
-    """
+    """Return the items in order, in non-empty parts of about equal weight."""
     weights = [weight(item) for item in items]
     total = sum(weights)
     parts = parts or -(-total // _TASK_ENTRIES)

@@ -39,14 +39,7 @@ _MEND = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BatchWriter:
-    """The function that ``foreachBatch`` calls with each micro-batch; see `Tables.batch_writer`.
-
-    Attributes:
-        begin: Opens a transaction of a branch.
-        message: Message of the commits; "" for one that counts batches.
-        checkpoint: The checkpoint of the query; "" to get the id of the query from Spark.
-        options: Options of the write to the folder.
-    """
+    """The function that ``foreachBatch`` calls with each micro-batch; see `Tables.batch_writer`."""
 
     begin: Callable[..., AbstractContextManager[Transaction]]
     branch: str

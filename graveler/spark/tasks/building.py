@@ -89,11 +89,10 @@ class Builder:
         self.files = sum(each.files for each in slices)
         self.size = sum(each.size for each in slices)
         applied = stitch(ranges, cut, [each.part for each in slices])
-        self.removed = applied.summary.removed
+        self.removed = applied.tally.removed
         return applied
 
     def _run(self, cut: Cut) -> list[Sliced]:
-        """Return the slices that tasks have built."""
         stores = self.stores
         task = SliceTask(stores.objects, cut, LinkRules.of(stores), self.replaces)
         frame = self.frame.withColumn(SLICE, _slice_of(cut.breaks))

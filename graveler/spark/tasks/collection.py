@@ -13,7 +13,7 @@ from graveler.base.arguments import choice
 from graveler.committed.references import AddressLists, Ranges, by_one_process
 from graveler.frames.spark.session import running
 from graveler.model import RangeInfo
-from graveler.repository.imports.tasks import FAULTS, Fault, batch_of
+from graveler.repository.imports.tasks import FAULTS, batch_of, decode_fault, encode_fault
 from graveler.spark.tasks.imports import METHODS
 from graveler.spark.tasks.preflight import check_job
 
@@ -85,7 +85,7 @@ def _by_tasks(
     found = frame.mapInArrow(AddressTask(lists), _RESULT).distinct().orderBy("address")
     for address, fault in found.toLocalIterator():
         if fault is not None:  # the first fault comes before all addresses
-            raise Fault.read(fault).error()
+            raise decode_fault(fault)
         yield bytes(address)
 
 
@@ -112,7 +112,7 @@ class AddressTask:
                 try:
                     found = self.lists.addresses(identifier, kept=kept)
                 except FAULTS as error:
-                    fault = Fault.of(error).encode().decode()
+                    fault = encode_fault(error)
                     yield batch_of([(number.to_bytes(8), fault)], _RESULT)
                 else:
                     yield batch_of([(address, None) for address in found], _RESULT)

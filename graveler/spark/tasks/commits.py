@@ -63,11 +63,10 @@ class CommitTask:
         """Build a slice from its changes, which come in any order."""
         store, found = task_store(self.objects)
         part = build(store, self.cut, number, _changes(in_key_order(table)))
-        return Sliced.of(part, found, files=len(table))
+        return Sliced(part, found, files=len(table))
 
 
 def _changes(rows: "Iterable[pa.RecordBatch]") -> Iterator[StagedChange]:
-    """Yield the changes of rows."""
     for batch in rows:
         columns = (batch.column(name).to_pylist() for name in (KEY, _RECORD_ID, _VALUE, _REPLACES))
         for key, identifier, value, replaces in zip(*columns, strict=True):
@@ -76,7 +75,6 @@ def _changes(rows: "Iterable[pa.RecordBatch]") -> Iterator[StagedChange]:
 
 
 def _rows(changes: Sequence[StagedChange]) -> "pa.RecordBatch":
-    """Return the rows of changes."""
     import pyarrow as pa
 
     columns = [pa.array(column, pa.binary()) for column in zip(*changes, strict=True)]
@@ -96,11 +94,7 @@ class TaskCommitter:
     share_bytes: int = SHARE_BYTES
 
     def apply(self, base: str, changes: Iterable[StagedChange]) -> Applied:
-        """Return the new tree for the tree of a metarange, as `committed.apply.apply` does.
-
-        Args:
-            changes: The changes in key order, each key once. They are held in memory as Arrow rows.
-        """
+        """Return the new tree for the tree of a metarange, as `committed.apply.apply` does."""
         ranges, splitting = self.stores.ranges, self.stores.splitting
         load = Load(read(ranges, base), splitting)
         rows: list[pa.RecordBatch] = []
@@ -116,7 +110,6 @@ class TaskCommitter:
         return stitch(ranges, cut, [each.part for each in slices])
 
     def _run(self, cut: Cut, rows: "Sequence[pa.RecordBatch]") -> list[Sliced]:
-        """Return the slices that tasks have built."""
         import pyarrow as pa
 
         table = pa.Table.from_batches(rows)

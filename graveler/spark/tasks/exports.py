@@ -19,7 +19,7 @@ from graveler.model import Commit, Entry
 from graveler.reads.downloads import MOST_FAULTS, failure
 from graveler.reads.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
-from graveler.repository.imports.tasks import FAULTS, Fault, batch_of
+from graveler.repository.imports.tasks import FAULTS, batch_of, decode_fault, encode_fault
 from graveler.spark.tables import Tables
 from graveler.spark.tasks.preflight import check_job
 
@@ -61,7 +61,7 @@ class CopyTask:
                 return 1, 0, None, None
             self.copier.copy(Entry(**row))
         except FAULTS as error:
-            return 0, 0, row["path"], Fault.of(error).encode().decode()
+            return 0, 0, row["path"], encode_fault(error)
         return 1, row["size"], None, None
 
 
@@ -125,7 +125,7 @@ def _run(rows: "DataFrame", copier: Copier, tasks: int) -> tuple[int, int]:
 
     done = rows.repartition(tasks, "path").mapInArrow(CopyTask(copier), _RESULT)
     sums = done.groupBy("path", "fault").agg(f.sum("files"), f.sum("bytes")).collect()
-    faults = [(path, Fault.read(fault).error()) for path, fault, *_ in sums if path is not None]
+    faults = [(path, decode_fault(fault)) for path, fault, *_ in sums if path is not None]
     files, size = next(((row[2], row[3]) for row in sums if row[0] is None), (0, 0))
     if faults:
         raise failure(
@@ -136,7 +136,6 @@ def _run(rows: "DataFrame", copier: Copier, tasks: int) -> tuple[int, int]:
 
 
 def _tasks(repository: "Repository", ref: str, since: str | None, prefix: str) -> int:
-    """Return the number of tasks for the files."""
     ranges = repository.stores.ranges
     start = path_key(prefix) if prefix else b""
     names = [repository.commit(commit).metarange for commit in (since, ref) if commit is not None]

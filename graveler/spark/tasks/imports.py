@@ -17,7 +17,14 @@ from graveler.repository.imports.files import plain
 from graveler.repository.imports.found import Found, Piece
 from graveler.repository.imports.importer import Imported, source_of, source_text
 from graveler.repository.imports.inventory import InventoryRows
-from graveler.repository.imports.tasks import FAULTS, KEY, Fault, batch_of, land_tree
+from graveler.repository.imports.tasks import (
+    FAULTS,
+    KEY,
+    batch_of,
+    decode_fault,
+    encode_fault,
+    land_tree,
+)
 from graveler.spark.tasks.building import SLICE_ROWS, Builder, survey
 from graveler.spark.tasks.preflight import check_job
 
@@ -144,7 +151,6 @@ def import_frame(
 
 
 def _rows_of(frame: "DataFrame", to: str) -> "DataFrame":
-    """Return the columns of an inventory in a frame, and the key of each row."""
     from pyspark.sql import functions as f
 
     if not type(frame).__module__.startswith("pyspark.sql."):
@@ -192,7 +198,7 @@ class PieceTask:
                     for chunk in batches(self.pieces[number](), _BATCH):
                         yield _batch_of(chunk)
                 except FAULTS as error:
-                    yield _batch_of([Found("", "", 0)], Fault.of(error).encode().decode())
+                    yield _batch_of([Found("", "", 0)], encode_fault(error))
 
 
 def _batch_of(files: Sequence[Found], fault: str | None = None) -> "pa.RecordBatch":
@@ -213,7 +219,7 @@ def frame_of(spark: "SparkSession", pieces: Sequence[Piece]) -> "Iterator[DataFr
     frame = numbers.mapInArrow(PieceTask(pieces), _FOUND).persist(StorageLevel.DISK_ONLY)
     try:
         for row in frame.where("fault is not null").select("fault").take(1):
-            raise Fault.read(row[0]).error()
+            raise decode_fault(row[0])
         yield frame
     finally:
         frame.unpersist()

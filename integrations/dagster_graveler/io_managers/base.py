@@ -241,7 +241,6 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         return (*self.type_handlers(), BytesHandler(), TextHandler())
 
     def _handler(self, kind: type) -> TypeHandler | None:
-        """Return the handler of a type, or None."""
         for handler in self._handlers():
             if handler.handles(kind):
                 return handler
@@ -249,7 +248,6 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         return None if library is None else FrameHandler(library)
 
     def _named(self, name: str, folder: str) -> TypeHandler:
-        """Return the handler of a name."""
         for handler in self._handlers():
             if handler.name == name:
                 return handler
@@ -286,7 +284,6 @@ class GravelerIOManager(dg.ConfigurableIOManager):
         handler: TypeHandler,
         value: object,
     ) -> dict[str, Any]:
-        """Return Dagster's metadata of a written value: its files, rows and columns."""
         entries = list(self._table(folder, context).entries(view))
         paths = [entry.path for entry in entries]
         metadata: dict[str, Any] = {
@@ -363,7 +360,6 @@ def _is_partitioned(context: dg.OutputContext | dg.InputContext) -> bool:
 
 
 def _rows(definition: dg.PartitionsDefinition[str], key: str) -> PartitionRows:
-    """Return the rows of a frame that belong to a partition."""
     if isinstance(definition, dg.TimeWindowPartitionsDefinition):
         window = definition.time_window_for_partition_key(key)
         return PartitionRows(key, window.start, window.end, definition.timezone)

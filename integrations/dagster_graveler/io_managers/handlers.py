@@ -101,9 +101,6 @@ def put(step: Step, table: Table, name: str, body: Any, *, kind: str, content_ty
 
     These are the files that handlers put, and the parts that Spark wrote. Other files of the
     folder stay, because the asset may have written them itself.
-
-    Raises:
-        AlreadyExistsError: The mode is ``error``, and the folder has files.
     """
     path = table.folder + name
     others = [] if table.mode == "append" else written(step, table)

@@ -28,14 +28,7 @@ MISSING = "allow_missing_partitions"
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The annotation of an argument.
-
-    Attributes:
-        kind: The class of a value; ``Any`` without annotation.
-        is_optional: Whether a value may be None.
-        is_mapping: Whether it is a dictionary of values by partition.
-        may_be_none: Whether the whole argument may be None.
-    """
+    """The annotation of an argument."""
 
     kind: Any
     is_optional: bool

@@ -41,7 +41,6 @@ def column_lineage(
 
 
 def _declared(context: dg.OutputContext, columns: Sequence[str]) -> dg.TableColumnLineage | None:
-    """Return the lineage of an asset's definition, for the columns that its frame has."""
     declared = (context.definition_metadata or {}).get(_LINEAGE)
     if not isinstance(declared, dg.TableColumnLineage):
         return None
@@ -58,10 +57,7 @@ def _declared(context: dg.OutputContext, columns: Sequence[str]) -> dg.TableColu
 
 
 def _derived(context: dg.OutputContext, value: object) -> dg.TableColumnLineage | None:
-    """Return the lineage of the columns of a Spark frame; None if its plan has none.
-
-    Columns from other sources, or from Python functions over whole frames, have no lineage.
-    """
+    """Return the lineage of the columns of a Spark frame; None if its plan has none."""
     frames = _inputs.get(context.step_context)
     if not frames or not hasattr(value, "_jdf"):
         return None
@@ -142,10 +138,8 @@ def _plan(frame: Any) -> Any:
 
 
 def _columns(plan: Any) -> Sequence[tuple[int, str]]:
-    """Return the id and the name of each column of a plan."""
     return [(column.exprId().id(), column.name()) for column in _items(plan.output())]
 
 
 def _items(sequence: Any) -> Sequence[Any]:
-    """Return the items of a Scala sequence."""
     return [sequence.apply(number) for number in range(sequence.size())]

@@ -67,12 +67,9 @@ def build_branch_sensor(
     Args:
         pull_requests: A function that returns the numbers of the open pull requests; if it
             raises, nothing is dropped.
-        name: The sensor's name.
         pattern: The name of a branch, with ``{n}`` for the number.
         source: The branch from which they begin.
         keep: How long a branch stays after its pull request was closed.
-        minimum_interval_seconds: Seconds between two evaluations.
-        default_status: Whether the sensor is on by default.
 
     Raises:
         InvalidInputError: The pattern has no ``{n}``, or matches `source`.

@@ -45,7 +45,6 @@ def build_commit_sensor(
     start that job again.
 
     Args:
-        name: The sensor's name.
         job: The job to start for each commit.
         asset: The asset that gets an event for each commit, usually made elsewhere.
         ref: The branch; by default the resource's target.
@@ -60,8 +59,6 @@ def build_commit_sensor(
         limit: Largest number of commits in one evaluation; the next one reports the others.
         most: Largest number of partitions of a commit in one evaluation; the next one reports the
             others.
-        minimum_interval_seconds: Seconds between two evaluations.
-        default_status: Whether the sensor is on by default.
     """
     if job is None and asset is None:
         raise InvalidInputError(

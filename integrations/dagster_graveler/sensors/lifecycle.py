@@ -43,7 +43,6 @@ def build_lifecycle_sensors(
     runs that a newer one has superseded, and runs that make only other assets.
 
     Args:
-        name: The prefix of their names.
         publish_adhoc: Publish a run that succeeded without the publishing asset, such as one of
             assets selected by hand; otherwise it is parked.
         gates: The gates of such a publish.
@@ -92,9 +91,6 @@ def build_lifecycle_hook(name: str = "graveler_park_at_end") -> dg.HookDefinitio
 
     It also parks a failed run if no daemon evaluates sensors, as for ``dagster job execute``. It
     needs the resource ``graveler``.
-
-    Args:
-        name: The hook's name.
     """
 
     def park_at_end(context: dg.HookContext, _: Sequence[dg.DagsterEvent]) -> HookExecutionResult:
@@ -145,10 +141,6 @@ def build_reaper_sensor(
 
     It needs the resource ``graveler``, and considers only lease and time to live. A run whose
     machine died stays started in Dagster. The sensor parks it when its lease is over.
-
-    Args:
-        name: The sensor's name.
-        minimum_interval_seconds: Seconds between two evaluations.
     """
     count(minimum_interval_seconds, "minimum_interval_seconds")
 

@@ -101,10 +101,7 @@ def attached(value: object) -> Iterator[Run]:
 def _explained(
     error: FencedError | RunStateError, run: Run, value: object
 ) -> FencedError | RunStateError:
-    """Return an error that names the task to clear, if the attempt is over and no newer one is open.
-
-    It occurs if a task is cleared without the task that opens the run.
-    """
+    """Return an error that names the task to clear, if the attempt is over and no newer one is open."""
     try:
         record = run.record
     except GravelerError:

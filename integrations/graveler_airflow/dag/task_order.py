@@ -138,7 +138,6 @@ def _texts(given: Any) -> Iterator[str]:
 
 
 def _not_waiting(task: Any) -> str:
-    """Return the argument by which a task does not wait for what it starts; "" if it waits."""
     values = vars(task)
     if hasattr(task, "partial_kwargs"):
         arguments = signature(task.operator_class.__init__).parameters.values()

@@ -1,11 +1,8 @@
 """The tasks of a DAG run that count as done, and the agreement of the run with them.
 
-A run must have the work of exactly the tasks that Airflow calls done. Airflow stores the tasks that
-have succeeded, and the run stores the steps that have joined it. The two can differ: a branch may be
-dropped while its finished tasks stay finished, or a task that wrote in an earlier attempt is skipped
-in this one. The lake remembers the last join of each step, with the DAG run and the task that made
-it. From these joins and the states of the tasks, opening and publishing the run restore the
-agreement. A run is not published while a task of it has failed. The steps of a DAG run that was given the run are done if the task that triggered it is.
+A run must have the work of exactly the tasks that Airflow calls done. The lake remembers the last join of
+each step, with the DAG run and the task that made it. From these joins and the states of the tasks, opening
+and publishing the run restore the agreement; a run is not published while a task of it has failed.
 """
 
 import re

@@ -20,10 +20,10 @@ from openlineage.client.facet_v2 import (
 )
 
 from graveler.errors import GravelerError
+from graveler.gates import Candidate
 from graveler.gates.footers import Footer, read_footer
 from graveler.lake import Ref, Repository
 from graveler.model import ChangeKind, Entry
-from graveler.reads.files import read_range
 from graveler_airflow.hook import GravelerHook
 from graveler_airflow.lineage.naming import (
     dataset_name,
@@ -92,19 +92,6 @@ class _Dataset:
         return facets
 
 
-class _Files:
-    """The files of a commit, for the reader of footers."""
-
-    def __init__(self, tree: Ref) -> None:
-        self.get = tree.get
-        self.open = tree.open
-        self._tree = tree
-
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Return at most `length` bytes of the file at `path`, from `start` on."""
-        return read_range(self._tree.repository, self._tree.stat(path), start, length)
-
-
 def lineage_of(work: TaskWork) -> OperatorLineage[Any, Any]:
     """Return the lineage of a task: datasets with commits as versions, and tags of its run."""
     tags = [
@@ -144,7 +131,6 @@ def _input(dataset: _Dataset, work: TaskWork) -> InputDataset:
 
 
 def _datasets(parts: Iterable[Part]) -> list[_Dataset]:
-    """Return the datasets of parts, in the order of their names."""
     datasets: dict[tuple[str, str, str], _Dataset] = {}
     for part in dict.fromkeys(parts):
         try:
@@ -160,7 +146,6 @@ def _datasets(parts: Iterable[Part]) -> list[_Dataset]:
 def _add(
     datasets: dict[tuple[str, str, str], _Dataset], part: Part, repository: Repository
 ) -> None:
-    """Add the files of a part to their datasets."""
     ref, version, tree = _resolved(part, repository)
     files = list(islice(_files(part, repository, tree), _MOST_FILES + 1))
     touched: dict[tuple[str, str, str], _Dataset] = {}
@@ -186,7 +171,6 @@ def _resolved(part: Part, repository: Repository) -> tuple[str, str, Ref]:
 
 
 def _files(part: Part, repository: Repository, tree: Ref) -> Iterator[tuple[str, Entry | None]]:
-    """Yield the folder and the entry of each file; the entry of a deleted file is None."""
     if part.changes is None:
         folder = folder_of(part.prefix)
         for entry in tree.entries(part.prefix):
@@ -198,10 +182,9 @@ def _files(part: Part, repository: Repository, tree: Ref) -> Iterator[tuple[str,
 
 
 def _read_footers(dataset: _Dataset, tree: Ref, most: int) -> None:
-    """Read the footers of the Parquet files of a dataset; if there are too many, read one."""
     paths = [path for path in dataset.entries if path.endswith(".parquet")]
     new = [path for path in paths if path not in dataset.footers]
-    files = _Files(tree)
+    files = Candidate(tree.repository, tree.commit, target=tree.commit, into=tree.name)
     for path in new if len(new) <= most else new[: min(most, 1)]:
         with suppress(GravelerError):  # pyarrow is missing, or the file is not Parquet
             dataset.footers[path] = read_footer(files, dataset.entries[path])

@@ -38,13 +38,7 @@ class Part:
 
 @dataclass(slots=True)
 class TaskWork:
-    """The reads and writes of one try of a task.
-
-    Attributes:
-        links: Addresses of folders in other stores that it has read.
-        judgements: The verdicts on its inputs, each with the prefix of the judged files.
-        tags: Names and values that identify the work.
-    """
+    """The reads and writes of one try of a task."""
 
     inputs: list[Part] = field(default_factory=list)
     outputs: list[Part] = field(default_factory=list)

@@ -152,10 +152,7 @@ class GravelerOpenRunOperator(GravelerOperator):
         return pack(run.handle, self.graveler_conn_id, self.task_id, context["dag_run"].dag_id)
 
     def _await_predecessor(self, repository: Repository, context: Context) -> None:
-        """Wait for the publish of the DAG run before, whose task to open its run has succeeded.
-
-        A worker is not needed meanwhile.
-        """
+        """Wait for the publish of the DAG run before, whose task to open its run has succeeded."""
         before = context["ti"].get_previous_dagrun()
         if before is None:
             return
@@ -190,10 +187,7 @@ class GravelerOpenRunOperator(GravelerOperator):
         )
 
     def _check_alone(self, context: Context, repo: str) -> None:
-        """Raise InvalidInputError if another task of the DAG opens the same run.
-
-        It cannot be checked when the DAG is parsed: connections are not known then.
-        """
+        """Raise InvalidInputError if another task of the DAG opens the same run."""
         dag = self.get_dag()
         for other in dag.tasks if dag is not None else ():
             if (
@@ -295,7 +289,6 @@ class GravelerPublishRunOperator(GravelerRunOperator):
         return result.commit.id
 
     def _note(self, run: Run, verdicts: Iterable[Verdict], commit: Commit | None = None) -> None:
-        """Note the judged and the published work for lineage."""
         conn_id = connection_of(self.run)
         with suppress(GravelerError):  # the run is published, or refused, already
             self.lineage.note_judged(conn_id, run, run.record.head, verdicts, self.gates)
@@ -305,7 +298,6 @@ class GravelerPublishRunOperator(GravelerRunOperator):
     def _point_to(
         self, context: Context, run: Run, commit: Commit | None, *, changed: bool
     ) -> None:
-        """Let the task's links and the events of its assets name the commit, if the run made it."""
         repo, conn_id = run.handle.repository, connection_of(self.run)
         extra: dict[str, Any] = {
             "repository": repo,
@@ -386,10 +378,7 @@ class GravelerCloseRunOperator(GravelerRunOperator):
         return str(record.state)
 
     def _unsuccessful(self, context: Context) -> dict[str, str]:
-        """Return the tasks of the run, or of the whole DAG run, that did not succeed.
-
-        Tasks that end runs are left out.
-        """
+        """Return the tasks of the run, or of the whole DAG run, that did not succeed."""
         tasks, group = context["dag"].tasks, self.task_group
         ends = {task.task_id for task in tasks if isinstance(task, GravelerCloseRunOperator)}
         block = {task.task_id for task in group.iter_tasks()} if group else set()
@@ -412,7 +401,6 @@ class GravelerCloseRunOperator(GravelerRunOperator):
 
 
 def _unpublished(record: RunRecord, on_target: str) -> str:
-    """Return the state of a run that is not published, and the way out."""
     what = f"run {record.key!r} is not published: it is {record.state}"
     if record.state is RunState.PARKED:
         what += f" on branch {record.branch}"

@@ -86,7 +86,6 @@ def as_page(name: str, content: Mapping[str, Any]) -> Response:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON values."""
     if isinstance(value, RunRecord):
         stored = {key: item for key, item in asdict(value).items() if key not in _INTERNAL}
         value = {**stored, "commit": value.commit, "rollback": value.rollback}
@@ -123,7 +122,6 @@ def _templates() -> Environment:
 
 
 def _time(moment: datetime) -> str:
-    """Return a time as text, in UTC."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
@@ -141,7 +139,6 @@ def _span(length: timedelta) -> str:
 
 
 def _ago(moment: datetime, now: datetime) -> str:
-    """Return a time as text, relative to now."""
     return f"{_span(now - moment)} ago" if moment <= now else f"in {_span(moment - now)}"
 
 

@@ -103,14 +103,7 @@ def opened(place: Place) -> Iterator[Lake]:
 
 @dataclass(slots=True)
 class RunView:
-    """A run, and the changes that it has published or would publish.
-
-    Attributes:
-        record: Its record, with the present state of its publishes on the targets on its own page.
-        steps: The steps of its latest attempt, in the order in which they joined it.
-        changes: The changes from the target to the run, or those of its publish.
-        trouble: Why its steps or changes cannot be read; "" if they can.
-    """
+    """A run, and the changes that it has published or would publish."""
 
     conn_id: str
     repository: str
@@ -294,7 +287,6 @@ def diff_view(
 
 
 def _made_by_visible_dag(user: Any, commit: Commit) -> bool:
-    """Return whether a DAG made a commit whose runs the user may read."""
     dag_id = commit.metadata.get("airflow.dag_id", "")
     return bool(dag_id) and get_auth_manager().is_authorized_dag(
         method="GET",

@@ -95,7 +95,6 @@ def _is_address(value: object) -> TypeGuard[Mapping[str, str]]:
 
 
 def _store(body: bytes, names: Mapping[str, str]) -> dict[str, str]:
-    """Commit a value, and return its address."""
     place = conf.get_mandatory_value(_SECTION, _PATH)
     conn_id, folder = _split(place)
     compression = conf.get(_SECTION, "xcom_objectstorage_compression", fallback="")
@@ -115,7 +114,6 @@ def _store(body: bytes, names: Mapping[str, str]) -> dict[str, str]:
 def _commit(
     repository: Repository, ref: str, path: str, body: bytes, names: Mapping[str, str]
 ) -> str:
-    """Commit a file to a branch, and return the id of a commit that has it."""
     branch = repository.branch(ref)
     try:
         commit = branch.commit_changes(
@@ -129,7 +127,6 @@ def _commit(
 
 
 def _split(address: str) -> tuple[str, Address]:
-    """Return the connection and the rest of an address."""
     scheme, _, place = address.partition("://")
     authority, _, path = place.partition("/")
     conn_id, _, repository = authority.rpartition("@")

@@ -4,10 +4,6 @@ The second operation runs before call 1 of the first operation, then before call
 until the first operation ends earlier. So each test covers every such interleaving.
 """
 
-from graveler.errors import (
-    MergeConflictError,
-    NoChangesError,
-)
 from graveler.repository.commits.sealing import (  # a commit calls it before it dies
     MOST_SEALED,
     _seal,
@@ -80,22 +76,6 @@ def test_a_commit_takes_or_leaves_staged_concurrent_writes():
     interleave(start, commit("mine"), put("w"), check)
 
 
-def test_of_two_conflicting_merges_one_lands_one_reports_it():
-    def prepare(repo):
-        start(repo)
-        for name in ("one", "two"):
-            branch = repo.create_branch(name)
-            branch.put("same", name.encode())
-            branch.commit(name)
-
-    def check(world, one, two):
-        assert isinstance(one, MergeConflictError)
-        assert tree(world.repo(scripted=False).ref("main"))["same"] == "two"
-        assert history(world)[0].id == two.commit.id
-
-    interleave(prepare, lambda r: r.merge("one", "main"), lambda r: r.merge("two", "main"), check)
-
-
 def test_a_reader_sees_every_acknowledged_path_whoever_commits():
     expected = {"base": "0", "gone": "0", "staged": "1"}
 
@@ -123,16 +103,6 @@ def test_what_is_uncommitted_is_all_or_nothing_beside_a_commit():
     )
 
 
-def test_protection_rules_added_at_once_are_all_kept():
-    def check(world, outcome, _):
-        assert outcome is None
-        assert world.repo(scripted=False).protection.list().keys() == {"a", "b"}
-
-    interleave(
-        start, lambda r: r.protection.add("a"), lambda r: r.protection.add("b"), check, least=2
-    )
-
-
 def test_a_loser_to_a_commit_of_its_own_tokens_lands_its_tree():
     built = []
 
@@ -152,23 +122,6 @@ def test_a_loser_to_a_commit_of_its_own_tokens_lands_its_tree():
 
     interleave(start, mine, other, check)
     assert max(built) == 1
-
-
-def test_discarded_writes_are_never_answered_with_another_commit():
-    def meanwhile(repo):
-        repo.branch("main").reset()
-        repo.branch("main").put("other", b"1")
-        return repo.branch("main").commit("theirs")
-
-    def check(world, made, theirs):
-        if isinstance(made, NoChangesError):
-            assert not world.repo(scripted=False).ref("main").exists("staged")
-        else:  # the commit landed before the reset
-            assert made.message == "mine"
-            assert world.repo(scripted=False).ref(made.id).exists("staged")
-        assert_linear(world, theirs)
-
-    interleave(start, commit("mine"), meanwhile, check)
 
 
 def test_dying_committers_leave_a_bounded_number_of_tokens():

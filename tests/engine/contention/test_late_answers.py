@@ -26,7 +26,7 @@ from graveler.kv.store import ABSENT
 from graveler.lake import Lake
 from graveler.objects.memory import MemoryStore
 from graveler.testing.clock import FakeClock, SequenceIds
-from graveler.testing.faults import FaultyKVStore, Script
+from tests.harness.faults import FaultyKVStore, Script
 from tests.harness.worlds import ScriptedWorld
 
 ITEM = 400 * 1024

@@ -13,7 +13,7 @@ from graveler.errors import (
 )
 from graveler.publishing.landing import CommitSpec
 from graveler.repository.commits.sealing import _Committer, _Order, _seal
-from graveler.testing.faults import FaultyKVStore, Script
+from tests.harness.faults import FaultyKVStore, Script
 from tests.harness.worlds import ScriptedWorld, tree
 
 

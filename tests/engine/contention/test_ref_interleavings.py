@@ -75,10 +75,6 @@ def merge(repo):
     return repo.merge("dev", "main").commit
 
 
-def soft_reset(repo):
-    return repo.branch("main").reset()
-
-
 @pytest.mark.parametrize("mover", [revert, pick])
 def test_a_commit_beside_a_revert_or_pick_lands_too(mover):
     def check(world, made, theirs):
@@ -101,18 +97,6 @@ def test_of_two_that_revert_the_same_one_has_nothing_to_do():
         assert committed(world) == {"base": "0"}
 
     interleave(start, revert, revert, check)
-
-
-def test_a_revert_blocked_by_later_changes_says_so():
-    def change(repo):
-        repo.branch("main").put("bad", b"2")
-        return repo.branch("main").commit("changed")
-
-    def check(world, made, theirs):
-        assert isinstance(made, MergeConflictError)
-        assert main_of(world).head == theirs
-
-    interleave(start, revert, change, check)
 
 
 @pytest.mark.parametrize("mover", [revert, pick, undo, reset])
@@ -142,16 +126,6 @@ def test_a_branch_that_is_deleted_meanwhile_is_gone(mover):
 
     interleave(start, on_dev, delete, check)
     interleave(start, delete, on_dev, lambda world, outcome, made: check(world, made, outcome))
-
-
-def test_two_resets_at_once_leave_nothing_staged():
-    def check(world, outcome, other):
-        assert outcome is other is None
-        assert list(main_of(world).uncommitted()) == []
-        assert committed(world) == {"base": "0"}
-
-    interleave(start, reset, soft_reset, check)
-    interleave(start, soft_reset, reset, check)
 
 
 def test_an_undo_never_takes_back_what_its_caller_has_not_seen():

@@ -17,16 +17,8 @@ from graveler.errors import (
 )
 from graveler.fsck.check import fsck
 from graveler.repository.writes import uploads
-from graveler.testing.faults import (
-    Action,
-    CallPlace,
-    Moment,
-    ProcessDied,
-    Script,
-    dies,
-    lost_reply,
-    unavailable,
-)
+from graveler.testing.faults import Action, Moment, ProcessDied, lost_reply, unavailable
+from tests.harness.faults import CallPlace, Script, dies
 from tests.harness.worlds import Points, ScriptedWorld, tree
 
 _THREADS = 4

@@ -147,9 +147,8 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(here, name):
     with pytest.raises(InvalidInputError):
         folders.Place(here / "in").of(name)
     unread: Any = None
-    job = downloads._Files(unread, folders.Place(here / "in")).job(name, Entry(name, "data/x", 1))
-    assert isinstance(job.fault, InvalidInputError)
-    assert job.place is None
+    files = downloads._Files(unread, folders.Place(here / "in"))
+    assert isinstance(files.job(name, Entry(name, "data/x", 1))[1], InvalidInputError)
     assert list(here.iterdir()) == []
 
 

@@ -9,7 +9,8 @@ from graveler.errors import GravelerError
 from graveler.fsck.check import fsck
 from graveler.model import Transfer
 from graveler.repository.writes import uploads
-from tests.harness.gc_lakes import check_sound, everything
+from tests.harness.gc_lakes import check_sound, days, everything
+from tests.harness.operations.collection import mark, sweep
 from tests.harness.worlds import FAULTS, interleave, struck_worlds, tree
 
 OLD = {"a": "0", "kept": "0"}
@@ -146,14 +147,6 @@ def test_a_run_taken_over_at_any_call_acknowledges_nothing():
     interleave(prepare, operate, lambda repo: repo.runs.open("hour"), check)
 
 
-def days(repo, number):
-    repo.stores.clock.sleep(number * 86_400)
-
-
-def sweep(repo):
-    return repo.gc.sweep(next(iter(repo.gc.marks())).id)
-
-
 @pytest.mark.parametrize("work", ["mark", "sweep"])
 def test_collection_beside_many_puts_leaves_their_bytes_alone(work):
     def prepare(repo):
@@ -182,6 +175,6 @@ def test_collection_beside_many_puts_leaves_their_bytes_alone(work):
     interleave(
         prepare,
         lambda repo: repo.branch("main").put_many(ITEMS, threads=1),
-        (lambda repo: repo.gc.mark()) if work == "mark" else sweep,
+        mark if work == "mark" else sweep,
         check,
     )

@@ -82,30 +82,6 @@ def test_a_merge_beside_is_neither_hidden_nor_undone():
     interleave(older_are_staged, transaction, merge, merged)
 
 
-def test_what_gave_way_is_not_moved():
-    def prepare(repo):
-        dev = repo.create_branch("dev")
-        dev.put("a/1", b"head")
-        dev.commit("head")
-        dev.put("a/1", b"older")
-
-    def move(repo):
-        return repo.branch("dev").move("a/", "b/")
-
-    def patch(repo):
-        dev = repo.branch("dev")
-        with suppress(NoChangesError):
-            dev.commit_changes([repo.ref("dev").stat("a/1")], message="t")
-
-    def at_one_place(world, _, __):
-        assert tree(world.repo(scripted=False).branch("dev")) in (
-            {"b/1": "head"},
-            {"a/1": "head", "b/1": "older"},
-        )
-
-    interleave(prepare, move, patch, at_one_place)
-
-
 def test_patches_of_what_is_staged_leave_few_tokens():
     repo = ScriptedWorld().repo()
     dev = repo.create_branch("dev")

@@ -6,12 +6,8 @@ import pytest
 
 from graveler import checks
 from graveler.errors import (
-    FencedError,
     GateFailedError,
-    InvalidInputError,
     MergeConflictError,
-    ProtectedBranchError,
-    RunStateError,
 )
 from tests.harness.histories import commit
 
@@ -80,20 +76,3 @@ def test_the_gates_judge_what_the_merge_then_makes(sides):
     assert [one.passed for one in sides.preview_merge("dev", into="main").judge()] == [True]
     sides.merge("dev", into="main")
     assert sides.preview_merge("dev", into="main").judge() == ()
-
-
-def test_it_refuses_what_the_merge_refuses(sides):
-    with pytest.raises(RuntimeError), sides.run("hour 05") as run:
-        run.put("out", b"1")
-        run.commit("out")
-        raise RuntimeError
-    work = sides.runs.get("hour 05").branch
-    with pytest.raises(RunStateError, match="not published"):
-        sides.preview_merge(work, into="main")
-    with pytest.raises(FencedError):
-        sides.preview_merge("main", into=work)
-    with pytest.raises(InvalidInputError):
-        sides.preview_merge("dev", into="main", strategy="ours")
-    sides.protection.add("main", ["merge"])
-    with pytest.raises(ProtectedBranchError):
-        sides.preview_merge("dev", into="main")

@@ -48,11 +48,6 @@ RULES = {"tables/b/**": "dest-wins", "tables/**": "source-wins", "**": "dest-win
 BY_RULES = {"config.json": "main", "tables/a/1": "dev", "tables/b/1": "main", "top": "main"}
 
 
-def test_the_first_pattern_that_matches_decides(sides):
-    sides.merge("dev", into="main", strategy=RULES)
-    assert tree(sides.ref("main")) == BY_RULES
-
-
 def decide(conflict):
     return {
         "config.json": "source-wins",
@@ -222,12 +217,6 @@ def test_a_path_that_exists_is_no_pattern(repo):
     repo.cherry_pick("dev", onto="main", strategy=rules)
     named = {"a[1].csv": "dev", "in[1]/x": "dev"}
     assert tree(repo.ref("main")) == dict.fromkeys(ODD, "main") | named
-
-
-def test_a_named_path_comes_before_patterns(repo):
-    odd_sides(repo)
-    repo.merge("dev", into="main", strategy={"**": "dest-wins", "z": "source-wins"})
-    assert tree(repo.ref("main"))["z"] == "dev"
 
 
 def test_a_run_publishes_with_named_paths(repo):

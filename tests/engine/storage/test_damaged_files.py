@@ -123,26 +123,6 @@ def test_what_should_be_empty_and_is_not_is_no_reading(repo):
             READERS[reader](repo.branch("main"), "empty")
 
 
-def test_runs_steps_and_candidates_verify_what_they_read(repo):
-    damage(repo, "a.csv", DAMAGES["flipped"])
-    judged = []
-
-    def gate(candidate):
-        for reader in ("get", "read pieces"):
-            with pytest.raises(CorruptionError, match=r"'a\.csv'"):
-                READERS[reader](candidate, "a.csv")
-            judged.append(reader)
-        return True
-
-    with repo.run("r", into="main", gates=[gate]) as run, run.step("s") as step:
-        for view in (run, step):
-            for reader in ("get", "read pieces", "lines"):
-                with pytest.raises(CorruptionError, match=r"'a\.csv'"):
-                    READERS[reader](view, "a.csv")
-        step.put("b", b"")
-    assert judged == ["get", "read pieces"]
-
-
 def test_the_read_of_the_last_byte_raises_and_so_do_later_ones(repo):
     damage(repo, "a.csv", DAMAGES["last byte"])
     with repo.branch("main").open("a.csv") as stream:

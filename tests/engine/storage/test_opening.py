@@ -1,10 +1,8 @@
 """``open`` opens a lake, ``init`` makes one, and a URI is never a folder."""
 
 import pytest
-from typer.testing import CliRunner
 
 import graveler
-from graveler.cli.main import app
 from graveler.errors import InvalidInputError, NotFoundError
 from graveler.lake.shared import location_of
 
@@ -34,16 +32,6 @@ def test_a_uri_is_refused_with_the_way_out(here, call, uri):
         call(uri)
     assert "s3cret" not in str(error.value)
     assert uri.partition(":")[0] in str(error.value)
-    assert list(here.iterdir()) == []
-
-
-@pytest.mark.parametrize("uri", URIS)
-def test_the_command_line_takes_no_uri_for_a_folder(here, uri):
-    for arguments in (["init", uri], ["-C", uri, "repo", "list"]):
-        answer = CliRunner().invoke(app, arguments)
-        assert answer.exit_code == 1
-        assert "is a URI" in answer.stderr
-        assert "s3cret" not in answer.stderr + answer.stdout
     assert list(here.iterdir()) == []
 
 

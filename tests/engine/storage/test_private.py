@@ -45,10 +45,9 @@ def test_files_are_the_users_alone(folder):
 
 
 @pytest.mark.service("s3")
-def test_a_cache_filled_from_elsewhere_is_the_users_alone(folder, s3_bucket, s3_options):
+def test_a_cache_filled_from_elsewhere_is_the_users_alone(folder, s3_bucket, s3_settings):
     file = write_default_config(folder, storage_uri=f"s3://{s3_bucket}/private")
-    options = "".join(f'{name} = "{value}"\n' for name, value in s3_options.items())
-    file.write_text(f"{file.read_text('utf-8')}\n[s3]\n{options}", "utf-8")
+    file.write_text(f"{file.read_text('utf-8')}\n[s3]\n{s3_settings}", "utf-8")
     with graveler.open(folder) as lake:
         main = lake.create_repository("flights").branch("main")
         main.put("a", b"1")

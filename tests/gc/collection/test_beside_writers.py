@@ -22,11 +22,14 @@ from tests.harness.gc_lakes import (
     OUTSIDE,
     check_sound,
     commit,
+    days,
     everything,
     link,
     made_key,
     outside,
 )
+from tests.harness.operations import collection
+from tests.harness.operations.collection import sweep, undelete
 from tests.harness.worlds import interleave
 
 GARBAGE = {"g0": "garbage 0", "g1": "garbage 1", "g3": "garbage 3"}
@@ -47,15 +50,6 @@ def condemned(repo):
     days(repo, 2)
     repo.gc.mark()
     days(repo, 8)
-
-
-def days(repo, number):
-    repo.stores.clock.sleep(number * 86_400)
-
-
-def sweep(repo):
-    mark = next(iter(repo.gc.marks()))
-    return repo.gc.sweep(mark.id)
 
 
 def commit_the_same(repo):
@@ -202,7 +196,7 @@ def test_who_looked_a_commit_up_before_the_mark_keeps_it():
 def test_a_writer_comes_in_between_the_steps_of_a_mark(writer):
     interleave(
         prepared,
-        lambda repo: repo.gc.mark(),
+        collection.mark,
         writer,
         checked_later(lambda *_: True),
         least=20,
@@ -266,7 +260,7 @@ def test_of_two_marks_at_once_the_later_one_counts():
         repo.delete_branch("dev")
         days(repo, 2)
 
-    interleave(unmarked, lambda repo: repo.gc.mark(), lambda repo: repo.gc.mark(), marked, least=20)
+    interleave(unmarked, collection.mark, collection.mark, marked, least=20)
 
 
 def test_a_mark_between_the_steps_of_a_sweep_and_vice_versa():
@@ -280,14 +274,11 @@ def test_a_mark_between_the_steps_of_a_sweep_and_vice_versa():
         commit_the_same(repo)
         assert check_sound(repo)["again"]["g0"] == "garbage 0"
 
-    interleave(condemned, sweep, lambda repo: repo.gc.mark(), looked, least=30)
-    interleave(condemned, lambda repo: repo.gc.mark(), sweep, looked, least=20)
+    interleave(condemned, sweep, collection.mark, looked, least=30)
+    interleave(condemned, collection.mark, sweep, looked, least=20)
 
 
 def test_an_undelete_between_the_steps_of_a_sweep_and_vice_versa():
-    def undelete(repo):
-        return repo.gc.undelete(next(iter(repo.gc.marks())).id)
-
     def looked(world, one, other):
         refused = [isinstance(outcome, GravelerError) for outcome in (one, other)]
         assert refused in ([True, False], [False, True]), (one, other)

@@ -7,18 +7,17 @@ import pytest
 
 from graveler.errors import CorruptionError, ExpiredError
 from graveler.fsck.check import fsck
-from graveler.gc.marks import Kind
 from graveler.reads import view
 from graveler.repository.commits.sealing import _seal
 from graveler.runs.state import RunState
-from graveler.testing.faults import ProcessDied, dies
+from graveler.testing.faults import ProcessDied
+from tests.harness.faults import dies
 from tests.harness.gc_lakes import (
     check_sound,
     collect,
     commit,
     counts,
     keys,
-    made_key,
     pass_days,
 )
 
@@ -36,16 +35,6 @@ def test_a_deleted_branch_goes_and_leaves_what_others_share(repo):
     with pytest.raises(ExpiredError, match="expired: garbage collection"):
         repo.ref(lost.id)
     assert repo.commit(lost.id) == lost
-
-
-def test_uploads_that_nobody_linked_go(repo):
-    before = keys(repo)
-    repo.stores.objects.put(f"{made_key(repo)}/part-0", b"123")
-    repo.branch("main").put("a", b"reset")
-    repo.branch("main").reset()
-    mark = collect(repo)
-    assert (mark.freed[Kind.DATA].count, mark.freed[Kind.DATA].size) == (2, 8)
-    assert keys(repo) == before
 
 
 @pytest.mark.parametrize("rule", [None, "main"])

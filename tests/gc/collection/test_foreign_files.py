@@ -92,17 +92,6 @@ def test_strange_files_of_others_stay_and_stop_nothing(repo):
     assert all(map(os.path.lexists, places))
 
 
-def test_a_new_address_has_the_id_of_the_storage(repo):
-    entry = repo.branch("main").put("a.csv", b"1")
-    start, identifier, name = entry.address.split("/")
-    assert (start, identifier) == ("data", repo.stores.storage_id)
-    assert len(name) == len(HEX + ".csv")
-    marker = read_marker(repo.stores.objects)
-    assert marker
-    assert marker.owner.storage_id == identifier
-    assert f"data/{identifier}/" in repo.branch("main").new_address()
-
-
 ODD = [
     "notes.txt",
     f"{HEX}.a.b.c",
@@ -144,13 +133,6 @@ def test_files_that_graveler_named_go(repo):
     for number, end in enumerate(["", ".csv", ".tar.gz", "..b", ".x1.", "/part-0", "/data/0.csv"]):
         repo.stores.objects.put(f"data/{repo.stores.storage_id}/{number:032x}{end}", b"garbage")
     assert collect(repo).freed[Kind.DATA].count == 7
-
-
-def test_every_name_that_is_given_is_recognized(repo):
-    for path in ("a", "a.csv", "A.TAR.GZ", "a..b", "a.b.", "x.y.z.w", ".a", "a.ä", "a." + "b" * 30):
-        repo.branch("main").put(path, b"1")
-    repo.branch("main").reset()
-    assert collect(repo).freed[Kind.DATA].count == 9
 
 
 def test_a_name_that_is_no_key_is_no_obstacle(repo):

@@ -43,15 +43,6 @@ def test_writes_under_tokens_that_no_branch_names_go(repo):
 # -- storage
 
 
-def test_what_is_not_ours_is_left_and_named(repo):
-    strange = {"notes.txt", "_graveler/tmp", "datasets/x", "zz/data/1", f"_graveler/{'F' * 64}"}
-    for key in strange:
-        repo.stores.objects.put(key, b"mine")
-    mark = collect(repo)
-    assert (mark.unknown, set(mark.unknown_keys)) == (len(strange), strange)
-    assert strange < keys(repo)
-
-
 def test_an_unreadable_table_that_nobody_needs_is_collected(repo):
     repo.stores.objects.put(f"_graveler/{'ab' * 32}", b"no table")
     assert counts(collect(repo).freed) == {"ranges": 1}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from graveler.gc.reachability.graph import Node
+from graveler.gc.reachability.graph import CommitGraph, Node
 from graveler.gc.reachability.retention import Line, kept_commits
 from graveler.gc.rules import Keep
 
@@ -13,7 +13,7 @@ NOW = 1_000 * DAY
 
 
 @dataclass
-class History:
+class History(CommitGraph):
     """Commits as a text: in ``d6<c,a``, d is 6 days old and has the parents c and a."""
 
     text: str
@@ -30,19 +30,6 @@ class History:
                 trees=(name,),
                 generation=0,
             )
-
-    def get(self, name):
-        return self.nodes[name]
-
-    def ancestors(self, heads):
-        seen = set()
-        todo = list(heads)
-        while todo:
-            name = todo.pop()
-            if name not in seen:
-                seen.add(name)
-                todo += self.nodes[name].parents
-        return iter(seen)
 
 
 def kept(history, heads, merged=""):
@@ -121,9 +108,3 @@ def test_a_commit_from_the_future_is_young():
     history = History("a50 b1<a")
     history.nodes["b"] = Node(("a",), NOW + 2 * DAY, trees=("",), generation=0)
     assert kept_commits(history, [Line("b", Keep(days=1))], NOW) == {"a", "b"}
-
-
-def test_a_shared_history_is_kept_as_long_as_any_branch_asks():
-    lines = [Line("e", Keep(days=15)), Line("e", Keep(count=4)), Line("d", Keep(days=1))]
-    for order in (lines, lines[::-1], [lines[1], lines[2], lines[0]]):
-        assert kept_commits(History(CHAIN), order, NOW) == set("bcde")

@@ -1,6 +1,6 @@
 """Mark, sweep and undelete."""
 
-from tests.harness.gc_lakes import commit, made_key
+from tests.harness.gc_lakes import commit, days, made_key
 
 
 def start(repo):
@@ -20,13 +20,13 @@ def start(repo):
     run.park("later")
     repo.stores.objects.put(made_key(repo), b"stray")
     repo.gc.keep(count=2)
-    repo.stores.clock.sleep(2 * 86_400)
+    days(repo, 2)
 
 
 def marked(repo):
     start(repo)
     repo.gc.mark()
-    repo.stores.clock.sleep(8 * 86_400)
+    days(repo, 8)
 
 
 def mark(repo):

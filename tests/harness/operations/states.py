@@ -4,7 +4,8 @@ from contextlib import suppress
 
 from graveler.runs.lifecycle import settle_publish
 from graveler.runs.state import RunState
-from graveler.testing.faults import ProcessDied, dies
+from graveler.testing.faults import ProcessDied
+from tests.harness.faults import dies
 
 KEY = "hourly 05"
 

@@ -5,12 +5,19 @@ A module that derives from a suite has the fixtures `wire` and `wired`, a store 
 
 from collections.abc import Callable
 from threading import Barrier, Thread
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-from graveler.errors import BackendUnavailableError, OutcomeUnknownError, PreconditionFailedError
+from graveler.errors import (
+    BackendUnavailableError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
+)
 from graveler.kv.store import ABSENT, PRESENT, KVStore
+from graveler.kv.turns import PARTITION
+from graveler.testing.clock import FakeClock
 from tests.harness.wires import Wire
 
 
@@ -35,6 +42,27 @@ class ConnectionsSuite(ConditionalSuite):
     """Tests for a database: `store` bypasses the wire, and `end_connections` ends its connections."""
 
     scheme: ClassVar[str]
+    opens: ClassVar[Any]
+    """The class of the store."""
+
+    def test_a_turn_whose_reply_is_lost_is_held_and_freed(self, wired: KVStore, wire: Wire) -> None:
+        for lost in (True, False):
+            wire.replies_to_lose = int(lost)
+            with wired.turn("main", 60) as had:
+                assert had
+            assert wire.replies_to_lose == 0
+            assert list(wired.scan(PARTITION)) == []
+
+    def test_a_server_never_there_is_unavailable(self, wire: Wire) -> None:
+        wire.cut()
+        with pytest.raises(BackendUnavailableError, match="refused"):
+            self.opens(f"{self.scheme}://root@127.0.0.1:{wire.port}/db", clock=FakeClock())
+
+    def test_an_unreadable_url_is_told_without_its_secrets(self) -> None:
+        for url in ("//u:secret@host:port/db", "secret"):
+            with pytest.raises(InvalidInputError, match="cannot read") as caught:
+                self.opens(f"{self.scheme}:{url}")
+            assert "secret" not in str(caught.value)
 
     def test_a_lost_reply_to_anything_else_is_asked_for_again(
         self, wired: KVStore, wire: Wire

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import boto3
 import pytest
@@ -36,8 +37,8 @@ def s3_options(s3_endpoint: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def s3_bucket(s3_options: dict[str, str]) -> str:
-    """Name of a new empty bucket."""
+def s3_client(s3_options: dict[str, str]) -> Iterator[Any]:
+    """A client of boto3, beside the stores."""
     client = boto3.client(
         "s3",
         endpoint_url=s3_options["endpoint_url"],
@@ -45,7 +46,19 @@ def s3_bucket(s3_options: dict[str, str]) -> str:
         aws_access_key_id=s3_options["access_key"],
         aws_secret_access_key=s3_options["secret_key"],
     )
-    name = f"bucket-{next(_numbers)}"
-    client.create_bucket(Bucket=name)
+    yield client
     client.close()
+
+
+@pytest.fixture
+def s3_bucket(s3_client: Any) -> str:
+    """Name of a new empty bucket."""
+    name = f"bucket-{next(_numbers)}"
+    s3_client.create_bucket(Bucket=name)
     return name
+
+
+@pytest.fixture
+def s3_settings(s3_options: dict[str, str]) -> str:
+    """The options as lines of a file of settings."""
+    return "".join(f'{name} = "{value}"\n' for name, value in s3_options.items())

@@ -8,7 +8,7 @@ import pytest
 
 from graveler.errors import InvalidInputError, PreconditionFailedError
 from graveler.kv.store import ABSENT, PRESENT, KVStore
-from tests.kv.suite.tools import SuitePart, fill, keys_of, read
+from tests.kv.suite.tools import SuitePart, read
 
 READ = "read"
 # the value that is read, the value at the write, the condition, and whether it holds
@@ -91,12 +91,6 @@ class ConditionsPart(SuitePart):
             with pytest.raises(PreconditionFailedError):
                 store.delete_if("p", b"k", other)
 
-    def test_set_if_looks_in_its_own_partition_only(self, store: KVStore) -> None:
-        store.set("other", b"k", b"v")
-        with pytest.raises(PreconditionFailedError):
-            store.set_if("p", b"k", b"v", PRESENT)
-        store.set_if("p", b"k", b"v", ABSENT)
-
     @pytest.mark.parametrize("predicate", [None, ABSENT, PRESENT])
     def test_what_is_no_predicate_is_refused(self, store: KVStore, predicate: Any) -> None:
         store.set("p", b"k", b"v")
@@ -105,10 +99,3 @@ class ConditionsPart(SuitePart):
         with pytest.raises(InvalidInputError):
             store.set_if("p", b"k", b"new", None)
         assert list(store.scan("p")) == [(b"k", b"v")]
-
-    def test_delete_removes_one_key(self, store: KVStore) -> None:
-        fill(store, "p", [b"a", b"b", b"c"])
-        for _ in range(2):  # what is not there is no error
-            store.delete("p", b"b")
-            assert store.get("p", b"b") is None
-            assert keys_of(store, "p") == [b"a", b"c"]

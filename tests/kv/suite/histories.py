@@ -32,10 +32,11 @@ class _History:
         self.store.set(partition, key, value)
         self.model[partition][key] = value
 
-    def set_many(self, partition: str, key: bytes, value: bytes) -> None:
-        items = [(self.draw.choice(_KEYS), self.draw.choice(_VALUES)) for _ in range(4)]
-        self.store.set_many(partition, [*items, (key, value)])
-        self.model[partition].update([*items, (key, value)])
+    def set_many(self, partition: str, _key: bytes, _value: bytes) -> None:
+        count = self.draw.randrange(7)  # none at times, and one key twice at times
+        items = [(self.draw.choice(_KEYS), self.draw.choice(_VALUES)) for _ in range(count)]
+        self.store.set_many(partition, items)
+        self.model[partition].update(items)
 
     def set_if(self, partition: str, key: bytes, value: bytes) -> None:
         held = self.model[partition]

@@ -94,19 +94,6 @@ class ThreadsPart(SuitePart):
             expected = None if call == "delete_if" else b"%d" % won.index(True)
             assert (stored and stored.value) == expected
 
-    def test_threads_write_and_scan_side_by_side(self, store: KVStore) -> None:
-        def work(number: int) -> list[bytes]:
-            partition = f"p{number}"
-            keys = [b"%06d" % key for key in range(100)]
-            store.set_many(partition, ((key, b"v") for key in keys[:70]))
-            for key in keys[70:]:
-                store.set(partition, key, b"v")
-            return keys_of(store, partition)
-
-        with ThreadPoolExecutor(THREADS) as pool:
-            results = list(pool.map(work, range(THREADS)))
-        assert results == [[b"%06d" % key for key in range(100)]] * THREADS
-
     def test_one_thread_at_a_time_has_the_turn(self, store: KVStore) -> None:
         inside = 0
         most = 0

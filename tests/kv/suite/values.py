@@ -135,13 +135,6 @@ class ValuesPart(SuitePart):
             store.delete_if("p", key, predicate)
         assert store.get_many([("p", b"k"), ("p", b"other")]) == [None, None]
 
-    def test_set_many_lets_the_last_one_count(self, store: KVStore) -> None:
-        store.set_many("p", [])
-        assert list(store.scan("p")) == []
-        store.set_many("p", [(b"k", b"1"), (b"l", b"1"), (b"k", b"2"), (b"k", b"3")])
-        store.set_many("p", [(b"l", b"2"), (b"m", b"2")])
-        assert list(store.scan("p")) == [(b"k", b"3"), (b"l", b"2"), (b"m", b"2")]
-
     def test_the_items_of_set_many_may_come_from_the_store(self, store: KVStore) -> None:
         fill(store, "from", [b"a", b"b"])
 

@@ -7,7 +7,7 @@ import pytest
 from graveler import spark as gspark
 from graveler.committed.metarange import read
 from graveler.committed.splitting import Splitting
-from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError, StateError
+from graveler.errors import CorruptionError, InvalidInputError
 from tests.harness.gc_lakes import check_sound
 
 NOW = timedelta(0)
@@ -62,38 +62,6 @@ def test_spark_marks_and_sweeps_what_one_process_does(spark, history):
             collector.mark(grace=NOW)
         told.append(str(raised.value))
     assert told[0] == told[1]
-
-
-def files_of(view, prefix=""):
-    entries = list(view.entries(prefix))
-    return {entry.path.removeprefix(prefix): view.get(entry) for entry in entries}
-
-
-def exported(place):
-    files = [file for file in place.rglob("*") if file.is_file()]
-    names = {file.relative_to(place).as_posix(): file for file in files}
-    return {name: file.read_bytes() for name, file in names.items() if name[0] not in "._"}
-
-
-def test_spark_exports_a_version_and_what_changed_since(spark, history, tmp_path):
-    main, place = history.branch("main"), tmp_path / "out"
-    first = gspark.export(history, "main~2", place)
-    assert exported(place) == files_of(history.ref("main~2"))
-    assert (first.files, first.deleted) == (60, 0)
-    main.delete("day=2/part-29")
-    main.put("day=1/part-3", b"changed")
-    main.commit("change")
-    second = gspark.export(history, "main", place, since="main~3")
-    assert exported(place) == files_of(history.ref("main"))
-    assert (second.files, second.deleted) == (32, 1)
-    assert second.commit == main.head.id
-    with pytest.raises(StateError, match=f"has commit {main.head.id} of 'flights'"):
-        gspark.export(history, "main~1", place, since="main~2")
-    history.stores.objects.delete(main.stat("day=1/part-3").address)
-    with pytest.raises(ObjectNotFoundError, match=r"'day=1/part-3': .*29 other files were written"):
-        gspark.export(history, "main", str(tmp_path / "day"), prefix="day=1")
-    assert len(exported(tmp_path / "day")) == 29
-    assert not (tmp_path / "day/_SUCCESS").exists()
 
 
 def test_spark_checks_a_repository_as_one_process_does(spark, history):

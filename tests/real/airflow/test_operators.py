@@ -149,15 +149,6 @@ def test_the_end_of_a_run_is_skipped_if_its_tasks_were(opened):
         close(opened("skipped"), states(a="skipped", merge="skipped", b="success"))
 
 
-def test_an_abandoned_run_is_an_error_for_its_tasks(repo, opened):
-    run = opened("gone")
-    repo.runs.abandon("gone")
-    with final("^fenced"):
-        merge(run)
-    with final("it is REAPED"):
-        close(run)
-
-
 def test_a_handle_of_another_lake_or_repository_is_refused(own, repo, opened, tmp_path):
     opened("cut")
     with graveler.open(tmp_path / "other", create=True) as lake:

@@ -86,16 +86,6 @@ def test_the_task_killed_midway_left_only_its_second_try(published, airflow, hom
     assert tries.count("2") == 1
 
 
-def test_the_commits_of_main_name_their_dag_run(published, lake):
-    (merge,) = [
-        commit.metadata
-        for commit in lake.repository("flights").log("main", first_parent=True)
-        if "graveler.published" in commit.metadata
-    ]
-    assert (merge["airflow.partition_key"], merge["hour"]) == (HOUR, f"{HOUR}Z")
-    assert merge["airflow.run_id"].startswith("backfill__")
-
-
 def test_a_stopped_task_commits_nothing_even_if_it_works_on(airflow, home, scenarios):
     assert list(airflow.finished("told_to_stop").values()) == ["failed"]
     (run,) = airflow.runs("told_to_stop")

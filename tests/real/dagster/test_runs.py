@@ -11,7 +11,6 @@ import pytest
 
 from dagster_graveler import build_lifecycle_sensors
 from graveler.base.clock import SystemClock
-from graveler.errors import FencedError
 from tests.real.dagster.programs.endings import ended
 from tests.real.dagster.programs.flights import ROOT
 from tests.real.dagster.programs.looking import failed_steps, shown, tree
@@ -154,20 +153,6 @@ def test_steps_are_rerun_if_the_branch_lost_their_work(repo, run, instance, defs
     assert tree(repo.ref("main")) == WHOLE
 
 
-def test_steps_are_rerun_if_another_run_forked_the_branch(repo, run, instance, folder):
-    (folder / "refuse").touch()
-    first = run()
-    repo.runs.abandon(KEY)
-    (folder / "refuse").touch()
-    second = run()
-    assert not again(instance, first).success
-    assert repo.runs.get(KEY).owner == second.run_id
-    assert again(instance, second).success
-    assert tree(repo.ref("main")) == WHOLE
-    late = again(instance, first)  # main has the hour from another run
-    assert "is PUBLISHED, attempt 3" in str(late.all_events)
-
-
 def test_a_re_execution_of_one_that_never_began_resumes(repo, run, instance, folder):
     (folder / "refuse").touch()
     failed = run()
@@ -271,21 +256,6 @@ def test_a_run_that_failed_before_writing_leaves_its_forerunner(repo, resource, 
     failed = make(fragile, partition="x", raise_on_error=False)
     assert "has no branch" in ended(defs, instance, failed.run_id)
     assert list(repo.runs.list()) == before
-
-
-def test_a_step_that_outlived_its_run_is_refused(repo, resource, instance, run, folder):
-    (folder / "refuse").touch()
-    before = repo.runs.open(KEY)
-    failed = run()
-    zombie = instance.get_run_by_id(failed.run_id)
-    with pytest.raises(FencedError, match="is over"):
-        resource.run(zombie)
-    with pytest.raises(FencedError), before.step("late") as step:
-        step.put("late", b"1")
-    assert again(instance, failed).success
-    with pytest.raises(FencedError, match="opened since"):
-        resource.run(zombie)
-    assert tree(repo.ref("main")) == WHOLE
 
 
 @pytest.mark.crash

@@ -21,7 +21,6 @@ from graveler.errors import (
 )
 from graveler.kv.drivers.mysql import MySQLKVStore
 from graveler.kv.store import ABSENT, PRESENT
-from graveler.kv.turns import PARTITION
 from graveler.testing.clock import FakeClock
 from tests.harness.servers.connections import ConnectionsSuite
 from tests.harness.wires import Wire
@@ -93,6 +92,7 @@ def end_connections(mysql_url: str) -> Callable[[], None]:
 
 class TestMySQLConnections(ConnectionsSuite):
     scheme = "mysql"
+    opens = MySQLKVStore
 
 
 def test_a_connection_is_set_up_with_its_bounds(store: MySQLKVStore) -> None:
@@ -128,21 +128,6 @@ def test_the_url_overrides_the_bounds(mysql_url: str) -> None:
     ):
         raw = connection.connection.dbapi_connection
     assert raw.connect_timeout == 3  # type: ignore[union-attr]
-
-
-def test_a_turn_whose_reply_is_lost_is_held_and_freed(wired: MySQLKVStore, wire: Wire) -> None:
-    for lost in (True, False):
-        wire.replies_to_lose = int(lost)
-        with wired.turn("main", 60) as had:
-            assert had
-        assert wire.replies_to_lose == 0
-        assert list(wired.scan(PARTITION)) == []
-
-
-def test_a_server_never_there_is_unavailable(wire: Wire) -> None:
-    wire.cut()
-    with pytest.raises(BackendUnavailableError, match="refused"):
-        MySQLKVStore(f"mysql://root@127.0.0.1:{wire.port}/db", clock=FakeClock())
 
 
 @pytest.mark.parametrize("number", [1205, 1213])
@@ -245,13 +230,6 @@ def test_a_database_that_is_not_there_is_told(mysql_url: str) -> None:
         MySQLKVStore(mysql_url.replace("/graveler_", "/none_"))
     with pytest.raises(InvalidInputError, match="names no database"):
         MySQLKVStore("mysql://root@localhost")
-
-
-@pytest.mark.parametrize("url", ["mysql://u:secret@host:port/db", "mysql:secret"])
-def test_a_url_that_cannot_be_read_is_told_without_its_secrets(url: str) -> None:
-    with pytest.raises(InvalidInputError, match="cannot read") as caught:
-        MySQLKVStore(url)
-    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

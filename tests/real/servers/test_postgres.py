@@ -23,7 +23,6 @@ from graveler.errors import (
 )
 from graveler.kv.drivers.postgres import _CREATE, PostgresKVStore
 from graveler.kv.store import ABSENT, PRESENT, KVStore
-from graveler.kv.turns import PARTITION
 from graveler.testing.clock import FakeClock
 from tests.harness.servers.connections import ConnectionsSuite
 from tests.harness.servers.postgres import for_libpq, guarded_server
@@ -100,6 +99,7 @@ def end_connections(postgres_url: str) -> Callable[[], None]:
 
 class TestPostgresConnections(ConnectionsSuite):
     scheme = "postgresql"
+    opens = PostgresKVStore
 
     def test_batches_in_opposite_order_do_not_block_each_other(self, store: KVStore) -> None:
         super().test_batches_in_opposite_order_do_not_block_each_other(store)
@@ -186,21 +186,6 @@ def test_what_the_library_gives_up_is_a_named_error(
     event.listen(store._engine, "checkout", ended)
     with pytest.raises(BackendUnavailableError, match="closed"):
         store.set_if("p", b"k", b"v", ABSENT) if conditional else store.get("p", b"k")
-
-
-def test_a_turn_whose_reply_is_lost_is_held_and_freed(wired: PostgresKVStore, wire: Wire) -> None:
-    for lost in (True, False):
-        wire.replies_to_lose = int(lost)
-        with wired.turn("main", 60) as had:
-            assert had
-        assert wire.replies_to_lose == 0
-        assert list(wired.scan(PARTITION)) == []
-
-
-def test_a_server_never_there_is_unavailable(wire: Wire) -> None:
-    wire.cut()
-    with pytest.raises(BackendUnavailableError, match="refused"):
-        PostgresKVStore(f"postgresql://postgres@127.0.0.1:{wire.port}/db", clock=FakeClock())
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01"])
@@ -298,13 +283,6 @@ def test_a_refused_connection_is_not_tried_again(
         PostgresKVStore(f"postgresql://{login}@/{database}?host={guarded}", clock=clock)
     assert "s3cret" not in str(caught.value)
     assert clock.now() - start < timedelta(milliseconds=1)  # no pause and no second try
-
-
-@pytest.mark.parametrize("url", ["postgresql://u:secret@host:port/db", "postgresql:secret"])
-def test_a_url_that_cannot_be_read_is_told_without_its_secrets(url: str) -> None:
-    with pytest.raises(InvalidInputError, match="cannot read") as caught:
-        PostgresKVStore(url)
-    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

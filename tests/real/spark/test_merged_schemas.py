@@ -1,11 +1,7 @@
 """The schema of a table is that of all its entries, by any writers and in any number of writes."""
 
-import io
 from contextlib import contextmanager
 
-import pandas
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.types import IntegerType
 
@@ -275,76 +271,3 @@ def test_many_writes_of_every_format_are_one_scan(write, read, monkeypatch, caps
     assert plan.count("FileScan") == 1
     assert rows(frame) == [("x", 1), ("x", 2), ("x", 3)]
     assert isinstance(frame.schema["n"].dataType, IntegerType)
-
-
-def _typed(view, kind, spark):
-    gs.write(view, spark.sql(f"select cast(1 as {kind}) x").coalesce(1), "t/")
-
-
-def _partitioned(view, column, spark):
-    frame = spark.sql(f"select 1 x, 1 {column}").coalesce(1)
-    gs.write(view, frame, "t/", partition_by=[column])
-
-
-def _by_pandas(view, values, _spark):
-    pandas.DataFrame({"x": values}).to_parquet(file := io.BytesIO())
-    view.put("t/pandas.parquet", file.getvalue())
-
-
-def _by_arrow(view, column, _spark):
-    pq.write_table(pa.table({"x": [1]}), file := io.BytesIO())
-    view.put(f"t/{column}=1/arrow.parquet", file.getvalue())
-
-
-WRITES = {
-    "types": ((_typed, "int"), (_typed, "string"), "'x' is string in .*, and int in"),
-    "partitions": (
-        (_partitioned, "day"),
-        (_partitioned, "region"),
-        r"the partition columns are \['region'\] in .*, and \['day'\] in",
-    ),
-    "beside pandas": ((_by_pandas, ["a"]), (_typed, "int"), "'x' is int in .*, and string in"),
-    "pyarrow": (
-        (_partitioned, "day"),
-        (_by_arrow, "region"),
-        r"the partition columns are \['region'\] in .*, and \['day'\] in",
-    ),
-}
-
-
-def _land_both(how, repo, monkeypatch, first, second):
-    """Land two writes that do not see each other."""
-    if how == "commit":
-        branch = repo.create_branch("both")
-        first(branch)
-        branch.commit("first")
-        monkeypatch.setattr("graveler.frames.spark.writer.check_together", lambda *_: None)
-        second(branch)
-        branch.commit("second")
-        return
-    if how == "merge":
-        views = [repo.create_branch(name) for name in ("one", "two")]
-    else:
-        runs = [repo.runs.open(key) for key in ("one", "two")]
-        views = runs if how == "publish" else [runs[0].step(n) for n in "ab"]
-    for view, write in zip(views, (first, second), strict=True):
-        write(view)
-        view.commit("rows")
-    land = {
-        "join": lambda step: step.join(),
-        "publish": lambda run: run.publish(),
-        "merge": lambda branch: repo.merge(branch, into="main"),
-    }
-    for view in views:
-        land[how](view)
-
-
-@pytest.mark.parametrize(
-    ("how", "writes"),
-    [*((how, "types") for how in ("commit", "join", "merge")), *(("publish", w) for w in WRITES)],
-)
-def test_two_writes_that_make_no_table_do_not_both_land(repo, spark, monkeypatch, how, writes):
-    first, second, named = WRITES[writes]
-    calls = (lambda view, write=write: write[0](view, write[1], spark) for write in (first, second))
-    with pytest.raises(SchemaChangedError, match=named):
-        _land_both(how, repo, monkeypatch, *calls)

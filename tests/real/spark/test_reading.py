@@ -6,8 +6,6 @@ from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames.spark.loading import setting
 
 DAYS = "id int, day string"
-LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 
 def rows(frame):

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import graveler
-from graveler import spark as gspark
 from graveler.errors import InvalidInputError
 from graveler.frames.spark.writer import settle
 from graveler.objects.memory import MemoryStore
@@ -20,26 +19,6 @@ def repo(tmp_path):
         made = lake.create_repository("tables")
         made.protection.add("main")
         yield made
-
-
-def numbers(view, spark):
-    frame = gspark.read(view, "t/", schema="id bigint", spark=spark)
-    return sorted(row.id for row in frame.collect())
-
-
-def append(target, spark, *ids):
-    gspark.write(target, spark.createDataFrame([(i,) for i in ids], "id bigint"), "t/")
-
-
-def test_a_retried_step_replaces_its_rows_even_if_it_appends(repo, spark):
-    with repo.run("hour") as run:
-        with run.step("load", try_number=1) as step:
-            append(step, spark, 1, 2)
-        with run.step("other") as step:
-            append(step, spark, 10)
-        with run.step("load", try_number=2) as step:
-            append(step, spark, 1, 2, 3)
-    assert numbers(repo.ref("main"), spark) == [1, 2, 3, 10]
 
 
 def test_a_step_reads_frames_of_other_libraries(repo, spark):

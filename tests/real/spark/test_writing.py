@@ -89,16 +89,6 @@ def test_overwriting_with_equal_or_no_rows(spark, branch):
     assert list(branch.entries()) == before
 
 
-def test_overwriting_partitions_leaves_the_others(spark, branch):
-    gspark.write(branch, frame(spark, (1, "a"), (2, "b")), "t/", partition_by=["day"])
-    kept = paths(branch, "t/day=a/")
-    gspark.write(
-        branch, frame(spark, (3, "b"), (4, "c")), "t/", mode="overwrite", partition_by=["day"]
-    )
-    assert rows(gspark.read(branch, "t/", spark=spark)) == [(1, "a"), (3, "b"), (4, "c")]
-    assert paths(branch, "t/day=a/") == kept
-
-
 def test_a_partition_is_replaced_however_it_is_spelled(spark, branch):
     gspark.write(branch, frame(spark, (1, "05:00"), (2, "a b")), "t/", partition_by=["day"])
     (there, *_) = branch.entries("t/day=05")

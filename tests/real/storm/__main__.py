@@ -45,8 +45,8 @@ from graveler.fsck.check import fsck
 from graveler.ingest import HourState
 from graveler.kv.registry import open_kv
 from graveler.lake.lake import Lake
-from graveler.testing.faults import FaultyObjectStore, Script
 from tests.harness.accounts import check_history
+from tests.harness.faults import FaultyObjectStore, Script
 from tests.harness.judges import no_bad_file
 from tests.harness.worlds import tree
 from tests.real.torture.kill_points import KillingKVStore

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from graveler.kv.store import KVStore, Predicate, Stored
-from graveler.testing.faults import FaultyKVStore, Script
+from tests.harness.faults import FaultyKVStore, Script
 
 SYSTEM_CALLS = (
     "open",

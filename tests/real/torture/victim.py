@@ -24,7 +24,7 @@ from graveler.errors import (
     StateError,
 )
 from graveler.gc.marks import MarkState
-from graveler.testing.faults import FaultyObjectStore
+from tests.harness.faults import FaultyObjectStore
 from tests.real.torture.kill_points import (
     ForgetfulKVStore,
     KillingKVStore,

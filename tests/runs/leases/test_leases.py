@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import graveler
-from graveler.errors import FencedError, InvalidInputError
+from graveler.errors import InvalidInputError
 from graveler.model import Entry
 from graveler.runs.record import LEASE
 
@@ -92,17 +92,6 @@ def test_clocks_that_are_apart_never_shorten_a_lease(repo, clock):
     clock.sleep(-600)  # the renewing host's clock is ten minutes behind
     run.renew()
     assert run.record.lease_until == ahead
-
-
-def test_an_attempt_set_aside_learns_it_at_its_next_call(repo, clock):
-    run = repo.runs.open(KEY)
-    repo.runs.park(KEY, reason="the orchestrator said so")
-    for work in ("put", "link", "link_many", "delete_many", "renew", "step", "commit"):
-        with pytest.raises(FencedError):
-            WORK[work](run)
-    wait(clock, THIRD)
-    with pytest.raises(FencedError, match="the orchestrator said so"):
-        run.put("a", b"1")
 
 
 def beat():

@@ -8,21 +8,16 @@ from itertools import count
 import pytest
 
 from graveler.errors import CorruptionError, FencedError, GravelerError
-from graveler.gates import gate
 from graveler.runs.record import LEASE
 from graveler.runs.run import Run
 from graveler.runs.state import RunState
-from graveler.testing.faults import ProcessDied, dies
-from tests.harness.worlds import ScriptedWorld, interleave, tree
+from graveler.testing.faults import ProcessDied
+from tests.harness.faults import dies
+from tests.harness.worlds import ScriptedWorld, interleave
 
 KEY = "hourly 05"
 DEAD = LEASE + timedelta(minutes=6)
 STALE = timedelta(days=15)
-
-
-@gate
-def never(candidate):
-    return "never"
 
 
 def ready(repo, key=KEY, **terms):
@@ -348,35 +343,3 @@ def test_a_heartbeat_at_every_point_of_a_reaping_is_respected():
         return repo.runs.attach(runs[-1].handle).renew()
 
     interleave(prepare, reap, renew, check, least=4)
-
-
-@pytest.mark.parametrize("gates", [(), (never,)])
-def test_a_reaper_at_every_point_of_a_publish_settles_it(gates):
-    handles = []
-
-    def prepare(repo):
-        run = repo.runs.open(KEY)
-        run.put("a", b"1")
-        run.commit("a")
-        handles.append(run.handle)
-
-    def check(world, published, reaped):
-        repo = world.repo(scripted=False)
-        record = repo.runs.get(KEY)
-        assert not isinstance(reaped, GravelerError), reaped
-        landed = "a" in tree(repo.ref("main"))
-        assert landed == (record.state is RunState.PUBLISHED)
-        if isinstance(published, GravelerError):
-            assert record.state is RunState.PARKED, published
-            repo.runs.open(KEY).publish()
-            assert tree(repo.ref("main")) == {"a": "1"}
-        else:
-            assert landed
-
-    interleave(
-        prepare,
-        lambda repo: repo.runs.attach(handles[-1]).publish(gates),
-        lambda repo: repo.runs.reap(now=later(repo), dry_run=False),
-        check,
-        least=8,
-    )

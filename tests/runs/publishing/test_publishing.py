@@ -3,13 +3,11 @@
 import pytest
 
 from graveler.errors import (
-    FencedError,
     GateFailedError,
     GravelerError,
     MergeConflictError,
     PermissionDeniedError,
     ProtectedBranchError,
-    RunStateError,
 )
 from graveler.gates import gate
 from graveler.runs.record import RunHandle
@@ -98,39 +96,6 @@ def test_conflicts_and_protected_targets_are_refusals_too(repo):
     assert [conflict.path for conflict in refused.value.conflicts] == ["settled"]
     assert [("settled" in refusal.reason) for refusal in run.record.refusals] == [False, True]
     assert run.state is RunState.PARKED
-
-
-def test_publishes_of_one_key_land_in_the_order_of_attempts():
-    """A publish of an older attempt never lands after a newer attempt is opened."""
-    handles: list[RunHandle] = []
-
-    def prepare(repo):
-        run = repo.runs.open(KEY)
-        run.put("latest", b"1")
-        run.commit("x")
-        handles.append(run.handle)
-
-    def newer(repo):
-        run = repo.runs.open(KEY)
-        run.put("latest", b"2")
-        run.commit("x")
-        return run.publish()
-
-    def check(world, older, newer):
-        repo = world.repo(scripted=False)
-        assert not isinstance(newer, GravelerError), newer
-        assert not isinstance(older, GravelerError) or isinstance(
-            older, FencedError | RunStateError
-        )
-        assert tree_of(repo.ref("main")) == {"latest": "2"}
-        attempts = [
-            commit.metadata["graveler.attempt"]
-            for commit in repo.log("main", first_parent=True)
-            if "graveler.published" in commit.metadata
-        ]
-        assert attempts in (["2"], ["2", "1"])
-
-    interleave(prepare, lambda repo: repo.runs.attach(handles[-1]).publish(), newer, check, least=8)
 
 
 def test_a_publisher_refuses_a_head_and_words_the_commit(repo):

@@ -92,18 +92,6 @@ def test_a_run_is_taken_back_in_one_commit_and_later_runs_stay(repo):
     assert (record.state, record.attempt, record.rollback) == (RunState.PUBLISHED, 2, "")
 
 
-def test_it_may_be_asked_for_again(repo):
-    publish(repo, KEY, {"a": "1"})
-    published = repo.runs.get(KEY).commit
-    done = repo.runs.rollback(KEY, message="wrong", metadata={"ticket": "7"})
-    assert (done.commit.message, done.commit.metadata["ticket"]) == ("wrong", "7")
-    for again in (KEY, published, published[:12]):
-        repeated = repo.runs.rollback(again)
-        assert repeated.already
-        assert (repeated.commit, repeated.record) == (done.commit, done.record)
-    assert repo.commit("main") == done.commit
-
-
 def test_later_changes_that_overlap_are_listed_and_nothing_moves(repo):
     publish(repo, KEY, {"a": "1", "b": "1", "c": "1"})
     publish(repo, "fix of a", {"a": "2"})

@@ -38,7 +38,7 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a row that a move drops stays if a reply is lost",
         "repository.writes.bundles:Bundle.remove",
-        "self._stores.staging.remove(self._hold.token, key)",
+        "self._stores.staging.remove_many(self._hold.token, [key])",
         """with __import__("contextlib").suppress(Exception):
                 staging, token = self._stores.staging, self._hold.token
                 staging.withdraw(token, key, staging.get([token], key))""",
@@ -54,30 +54,30 @@ MUTANTS: tuple[Mutant, ...] = (
     # of selections
     one_edit(
         "a commit of some paths takes every sealed token off the branch",
-        "repository.commits.selective:_Work._leading",
+        "repository.commits.selective:_leading",
         "return sealed[:number] if next(others, None) is None else ()",
         "return sealed",
         "partial-put",
     ),
     one_edit(
         "a commit of some paths takes everything",
-        "repository.commits.selective:_Work.build",
-        "self._choice.of(stores.staging.scan(sealed[::-1])),",
-        "stores.staging.scan(sealed[::-1]),",
+        "repository.commits.selective:commit_paths",
+        "choice.of(staging.scan(sealed[::-1])),",
+        "staging.scan(sealed[::-1]),",
         "partial-put",
     ),
     one_edit(
         "a commit of some paths lets the oldest write win",
-        "repository.commits.selective:_Work.build",
-        "stores.staging.scan(sealed[::-1])",
-        "stores.staging.scan(sealed)",
+        "repository.commits.selective:commit_paths",
+        "staging.scan(sealed[::-1])",
+        "staging.scan(sealed)",
         "partial-sealed-put",
     ),
     one_edit(
         "a commit of some paths clears them before it lands",
-        "repository.commits.selective:_Work.build",
-        "return replace(rest, commit_id=made.id)",
-        "self.older.clear()\n        return replace(rest, commit_id=made.id)",
+        "repository.commits.selective:commit_paths",
+        "        return record\n",
+        "        older.clear()\n        return record\n",
         "partial-list",
         "partial-put+1",
     ),

@@ -5,7 +5,7 @@ import signal
 import sys
 
 import graveler
-from graveler.testing.faults import FaultyKVStore, FaultyObjectStore, Script
+from tests.harness.faults import FaultyKVStore, FaultyObjectStore, Script
 
 script = Script()
 with graveler.open(sys.argv[1]) as lake:
