@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 from graveler.cli.session import Options
 from graveler.cli.verb import verb
-from graveler.errors import GateFailedError, NotFoundError
+from graveler.errors import GateFailedError, MergeConflictError, NotFoundError
 from graveler.gates import Verdict
+from graveler.model import Conflict
 
 VERDICTS = (Verdict("rows", True, "error"), Verdict("dups", False, "error", "2 flights twice"))
 
@@ -33,6 +34,14 @@ def failing():
         return CliRunner().invoke(app, ["fail", *options])
 
     return call
+
+
+def test_all_conflicts_are_counted_and_the_first_are_shown(failing):
+    said = failing(
+        MergeConflictError("both changed it", (Conflict("a", None, None, None),), 2000), "--json"
+    )
+    error = json.loads(said.stderr)["error"]
+    assert (said.exit_code, error["conflict_count"], len(error["conflicts"])) == (3, 2000, 1)
 
 
 def test_a_gate_that_refused_exits_with_4_and_says_why(failing):

@@ -171,7 +171,11 @@ def test_files_and_folders_are_copied_and_moved(cli, history):
     paths = {entry.path for entry in history.branch("dev").entries()}
     assert paths >= {"new/05:00/a.csv", "r.txt"}
     assert not paths & {"old/05:00/a.csv", "docs/readme.txt"}
+    history.branch("dev").put("new/extra", b"1")
+    assert cli("cp", "-r", "main:input", "dev:new").code == 0
+    assert history.branch("dev").exists("new/extra")
     assert cli("cp", "-r", "main:input", "dev:new", "--replace").code == 0
+    assert not history.branch("dev").exists("new/extra")
 
 
 def test_a_target_without_a_colon_is_a_branch(cli, history, tmp_path):

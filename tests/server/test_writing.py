@@ -115,6 +115,8 @@ def test_a_rename_with_options_says_what_is_in_the_way(client, dev):
     ):
         assert client.rename(path, to, renameoptions=options).failure == failure
     assert paths(dev) == ["a", "b", "t/c"]
+    assert client.rename("/t", "/t2", renameoptions="NONE").status == 200
+    assert paths(dev) == ["a", "b", "t2/c"]
 
 
 def test_one_move_more_than_fit_asks_for_a_commit(client, dev):

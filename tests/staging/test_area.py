@@ -35,6 +35,15 @@ def test_repositories_share_a_store_and_nothing_else(kv):
     assert one.get(["t"], b"k") == b"1"
 
 
+def test_a_newer_write_is_not_withdrawn(area):
+    area.set("t", b"k", b"old")
+    area.set("t", b"k", b"new")
+    area.withdraw("t", b"k", b"old")
+    assert area.get(["t"], b"k") == b"new"
+    area.withdraw("t", b"k", b"new")
+    assert area.is_empty("t")
+
+
 def test_dropping_that_fails_harms_nobody(kv, caplog):
     area = StagingArea(kv, "uid", Inline())
     area.set("t", b"k", b"1")

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
+import graveler.frames
 import graveler.spark as gs
 from graveler.errors import InvalidInputError, SchemaChangedError
 from graveler.frames.spark.schemas import ROWS, check_schema
@@ -44,6 +45,12 @@ def test_an_entry_says_what_its_file_holds(branch, write):
     assert [pairs[ROWS] for pairs in kept] == ["2", "1"]
     assert [names(pairs[SCHEMA]) for pairs in kept] == [["id"]] * 2
     assert [names(pairs[PARTITIONS]) for pairs in kept] == [["n", "dt"]] * 2
+
+
+def test_other_libraries_read_text_of_partitions_as_text(branch, write):
+    write([(1, "01", 2)], "id int, dt string, h int", partition_by=["dt", "h"])
+    rows = graveler.frames.read(branch, "t/", "pyarrow").to_pylist()
+    assert rows == [{"id": 1, "dt": "01", "h": 2}]
 
 
 def test_no_footer_is_opened_to_plan_a_read(branch, write, spark):
