@@ -117,11 +117,14 @@ class Ticker:
             return theirs.sift(hour, changes)
 
         try:
-            return sealing.commit(stores, name, spec, sift=sift)
+            commit = sealing.commit(stores, name, spec, sift=sift)
         except NoChangesError:
             if since != head:  # what was staged before is on a shelf, or nothing was
                 records.change_standing(lambda now: replace(now, sealed=head.id))
             return None
+        # another process may have committed our writes for an earlier hour
+        elsewhere = commit.by_other and commit_hour(commit) != hour
+        return None if elsewhere else commit
 
     def _keep(self, hour: str, commit: Commit) -> HourRecord:
         """Record a commit of an hour, unless the hour is published.

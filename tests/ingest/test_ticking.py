@@ -41,6 +41,16 @@ def test_a_tick_publishes_acknowledged_files_not_later_ones(repo, holding):
     assert len(publishing(repo)) == 2
 
 
+def test_an_hour_is_empty_if_its_files_were_of_an_earlier_tick(world, holding):
+    """This process staged the file, and finds it in a commit of an earlier hour."""
+    holding.branch.put(path(5), b"5")
+    other = world.repo(scripted=False).ingestion(gates=[no_bad_file])
+    assert other.tick(FIVE).state is HourState.PUBLISHED
+    tick = holding.tick(SIX)
+    assert (tick.state, tick.commit, tick.published) == (HourState.EMPTY, None, None)
+    assert holding.hour(SIX).state is HourState.EMPTY
+
+
 def test_the_commits_name_their_hour_and_the_callers_metadata(repo, holding):
     holding.branch.put(path(5), b"5")
     target = repo.commit("main").id
