@@ -92,6 +92,7 @@ class ValuesPart(SuitePart):
             lambda: store.set_many(partition, []),
             lambda: store.drop(partition),
             lambda: store.scan(partition),
+            lambda: store.scan_all(partition),
         ]
         for call in refused:
             with pytest.raises(InvalidInputError):
