@@ -60,7 +60,11 @@ class Home(Protocol):
 
 
 class RefLike(ABC):
-    """The base class of objects that are accepted as a ref."""
+    """The base class of objects that are accepted as a ref.
+
+    Attributes:
+        repository: The repository of the ref.
+    """
 
     repository: Home
 

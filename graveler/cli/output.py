@@ -6,7 +6,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -69,7 +69,7 @@ class Output:
             # a path that the terminal cannot show must not end a listing
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
-        self._color = sys.stdout.isatty() and not environment("NO_COLOR")
+        self._color = _wants_color(sys.stdout)
 
     def style(self, text: str, color: str = "", *, bold: bool = False, dim: bool = False) -> str:
         """Return the text in a colour if the reader is a terminal."""
@@ -101,6 +101,10 @@ class Output:
         """Flush the buffer."""
         with _reader():
             sys.stdout.flush()
+
+
+def _wants_color(stream: TextIO) -> bool:
+    return stream.isatty() and not environment("NO_COLOR")
 
 
 def _abandon() -> None:

@@ -129,7 +129,7 @@ class Runs:
             RunStateError: The run that the key names is parked or over, and was not published.
         """
         states = (RunState.OPEN, RunState.PUBLISHING, RunState.PUBLISHED)
-        return given.handle(self._records, states)
+        return _checked(given).handle(self._records, states)
 
     def open_step(self, given: StepEnvironment) -> OpenStep:
         """Return the step that another process has opened and named by environment variables.
@@ -138,7 +138,7 @@ class Runs:
             FencedError: The try of the step is over.
             InvalidInputError: The variables name no open step.
         """
-        return open_step_of(self._records, given)
+        return open_step_of(self._records, _checked(given))
 
     @contextmanager
     def working(self, given: StepEnvironment) -> Iterator[Step | OpenStep]:
@@ -152,7 +152,7 @@ class Runs:
             InvalidInputError: The variables name no run, or no step.
         """
         leaving: SystemExit | None = None
-        with self._work(given) as step:
+        with self._work(_checked(given)) as step:
             try:
                 yield step
             except SystemExit as error:
@@ -434,3 +434,7 @@ def _close_failed(run: Run, reason: str) -> None:
             _log.info("run %r: a newer attempt owns it", run.key)
     except Exception:  # noqa: BLE001 - must not mask the run's error
         _log.exception("run %r could not be parked; the next attempt will park it", run.key)
+
+
+def _checked(given: object) -> StepEnvironment:
+    return args.instance(given, "given", StepEnvironment, "a StepEnvironment")

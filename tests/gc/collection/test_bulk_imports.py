@@ -50,7 +50,7 @@ def test_a_table_that_an_import_takes_over_is_not_collected(linked):
 
     def build(base):
         cut, done = sliced(linked, base)
-        assert done.found == [info.id for info in done.part.infos]
+        assert done.found == {info.id for info in done.part.infos}
         assert all(map(linked.stores.ranges.keep_found, done.found))
         return stitch(linked.stores.ranges, cut, [done.part])
 
@@ -66,4 +66,4 @@ def test_a_table_that_was_deleted_meanwhile_is_told(linked):
     collect(linked)
     assert not any(map(linked.stores.ranges.keep_found, again.found))
     _, third = sliced(linked, base)
-    assert third.found == []
+    assert third.found == set()
