@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import PurePath
 
 from graveler.base.arguments import pairs as read_pairs
-from graveler.base.arguments import path_text, plain_prefix
+from graveler.base.arguments import path_text, plain_prefix, text
 from graveler.errors import InvalidInputError
 from graveler.model import PATH_BYTES, REF_CHARACTERS
 
@@ -115,8 +115,7 @@ def check_path(path: str) -> bytes:
 
 def check_prefix(what: str, prefix: str) -> None:
     """Refuse a prefix with which no path can begin, such as ``/folder/``."""
-    if not isinstance(prefix, str):
-        raise InvalidInputError(f"{what}: prefix {prefix!r}: give text")
+    text(prefix, f"{what}: prefix", empty=True)
     plain = plain_prefix(prefix.partition("*")[0])
     if plain != prefix:
         raise InvalidInputError(

@@ -9,7 +9,7 @@ from itertools import pairwise
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
-from graveler.base.arguments import choice, duration, text
+from graveler.base.arguments import choice, duration, flag, text
 from graveler.base.names import check_prefix
 from graveler.base.read_only import judging
 from graveler.errors import TRANSIENT, InvalidInputError
@@ -82,7 +82,10 @@ class Gate:
             raise InvalidInputError(f"{gate}: check {self.check!r}: give a function of a candidate")
         choice(self.severity, f"{gate}: severity", _SEVERITIES)
         text(self.version, f"{gate}: version", empty=True)
+        flag(self.isolated, f"{gate}: isolated")
         also: Any = self.also
+        if not isinstance(also, (str, tuple, list)):
+            raise InvalidInputError(f"{gate}: also {also!r}: give a prefix, or a tuple of them")
         also = (also,) if isinstance(also, str) else tuple(also)
         object.__setattr__(self, "also", also)
         object.__setattr__(self, "reads", inputs_of(self.name, self.reads))
@@ -92,7 +95,7 @@ class Gate:
             length = duration(self.timeout, f"{gate}: timeout", zero=False)
             object.__setattr__(self, "timeout", length.total_seconds())
         if self.timeout is not None and not (
-            isinstance(self.timeout, (float, int)) and 0 < self.timeout <= _MOST_SECONDS
+            type(self.timeout) in {float, int} and 0 < self.timeout <= _MOST_SECONDS
         ):
             raise InvalidInputError(
                 f"{gate}: timeout {self.timeout!r}: give more than no time, in seconds, and at "

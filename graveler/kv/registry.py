@@ -22,7 +22,7 @@ def _path(uri: str) -> Path:
     if "?" in rest:
         raise InvalidInputError(f"{uri!r}: {scheme}:// takes no options; write %3F for ? in a path")
     path = expand_home(unquote(rest))
-    if not path.is_absolute():
+    if not (path.is_absolute() and path.name):
         raise InvalidInputError(f"{uri!r}: give an absolute path, as in {scheme}:///lake/kv")
     return path
 

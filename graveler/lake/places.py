@@ -12,7 +12,7 @@ from graveler.committed.splitting import Splitting
 from graveler.committed.splitting import changed as changed_splitting
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
-from graveler.gates.gate import Check
+from graveler.gates.gate import OPTIONS, Check
 from graveler.model import Commit
 from graveler.objects.address import AddressBook, linked_root, place_of
 from graveler.publishing.panel import RequiredGates
@@ -263,6 +263,10 @@ class Gates(_Place):
         """
         pattern, check = args.text(pattern, "pattern"), args.text(check, "check")
         args.optional(args.instance, parameters, "parameters", kind=Mapping, expected="a mapping")
+        if odd := [name for name in options if name not in OPTIONS]:
+            raise InvalidInputError(
+                f"gate {check!r}: no option {odd[0]!r}: a gate has {', '.join(OPTIONS)}"
+            )
         timeout = options.get("timeout")
         if isinstance(timeout, timedelta):
             options["timeout"] = timeout.total_seconds()

@@ -363,3 +363,20 @@ def test_a_commit_whose_seal_got_no_reply_is_judged(repo, monkeypatch):
     with pytest.raises(GateFailedError):
         repo.branch("main").commit("one")
     assert lost
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"serverity": "warn"},
+        {"isolated": "no"},
+        {"timeout": True},
+        {"also": 5},
+        {"also": ["\ud800"]},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_an_option_that_no_gate_has_is_not_stored(repo, options):
+    with pytest.raises(InvalidInputError):
+        repo.gates.require_named("main", "row_count", {"prefix": "x/"}, **options)
+    assert repo.gates.settings() == {}

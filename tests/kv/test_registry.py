@@ -55,7 +55,9 @@ def test_an_unknown_driver_is_answered_with_those_known(uri: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("uri", ["sqlite://kv.sqlite3", "rocksdb://", "sqlite://./kv", "mem://a"])
+@pytest.mark.parametrize(
+    "uri", ["sqlite://kv.sqlite3", "rocksdb://", "sqlite://./kv", "sqlite:///", "mem://a"]
+)
 def test_what_follows_the_scheme_must_fit_it(uri: str) -> None:
     with pytest.raises(InvalidInputError):
         open_kv(uri)
