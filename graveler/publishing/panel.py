@@ -169,10 +169,13 @@ class Panel:
         verdicts: list[Verdict] = []
         reused: list[str] = []
         new: dict[str, Verdict] = {}
+        silent: list[Verdict] = []
         for gate in self.gates:
             key, verdict = self._known(candidate, gate)
             if verdict is None:
-                verdict = self._run(candidate, gate)
+                verdict, transient = self._run(candidate, gate)
+                if transient and verdict.refuses:
+                    silent.append(verdict)
                 if key and not verdict.died:
                     self.judged[key] = gate.check, verdict
                     if gate.fingerprint is not None:
@@ -180,6 +183,10 @@ class Panel:
             else:
                 reused.append(gate.name)
             verdicts.append(verdict)
+        if silent and not any(one.refuses for one in verdicts if one not in silent):
+            raise BackendUnavailableError(
+                f"gate {silent[0].gate!r} gave no verdict: {silent[0].reason}: repeat it"
+            )
         return self._keep(candidate, verdicts, reused, new)
 
     def known(self, candidate: Candidate) -> tuple[Verdict, ...] | None:
@@ -200,7 +207,8 @@ class Panel:
             return key, self.judged[key][1]
         return key, None if rule is None else Verdicts(self.stores).find(key)
 
-    def _run(self, candidate: Candidate, gate: Gate) -> Verdict:
+    def _run(self, candidate: Candidate, gate: Gate) -> tuple[Verdict, bool]:
+        """Return the verdict of a gate, and whether a repetition may give another one."""
         began = time.perf_counter()
         if gate.has_own_process:
             from graveler.gates.isolation import process
@@ -210,10 +218,6 @@ class Panel:
             answer = ask(gate, candidate)
         if answer.died:
             _log.warning("gate %s died: %s", printable(gate.name), printable(answer.reason))
-        if answer.transient and gate.severity == "error":
-            raise BackendUnavailableError(
-                f"gate {gate.name!r} gave no verdict: {answer.reason}: repeat it"
-            )
         own = candidate.commit_id
         # the changes to the target and to the first parent are equal only if they are one commit
         stands = candidate.commit.parents[:1] == (candidate.target.id,)
@@ -236,7 +240,7 @@ class Panel:
             facts=answer.facts,
         )
         measure_gate(verdict)
-        return verdict
+        return verdict, answer.transient
 
     def _keep(
         self,

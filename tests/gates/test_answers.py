@@ -77,6 +77,9 @@ def test_a_gate_that_cannot_read_gives_no_verdict(disk, isolated):
     with pytest.raises(BackendUnavailableError, match="gave no verdict"):
         run.publish(raises)
     assert disk.runs.get("hour 05").state == "OPEN"
+    with pytest.raises(GateFailedError, match=r"too slow.*too few"):
+        run.publish([raises, Gate("few", lambda _: "too few")])
+    run = disk.runs.open("hour 05")
     (verdict,) = run.publish(replace(raises, severity="warn")).verdicts
     assert verdict.died
 
