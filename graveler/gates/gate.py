@@ -91,11 +91,12 @@ class Gate:
         object.__setattr__(self, "reads", inputs_of(self.name, self.reads))
         for prefix in (self.prefix, *also):
             check_prefix(gate, prefix)
-        if isinstance(self.timeout, (str, timedelta)):
-            length = duration(self.timeout, f"{gate}: timeout", zero=False)
-            object.__setattr__(self, "timeout", length.total_seconds())
-        if self.timeout is not None and not (
-            type(self.timeout) in {float, int} and 0 < self.timeout <= _MOST_SECONDS
+        timeout: Any = self.timeout
+        if isinstance(timeout, (str, timedelta)):
+            timeout = duration(timeout, f"{gate}: timeout", zero=False).total_seconds()
+            object.__setattr__(self, "timeout", timeout)
+        if timeout is not None and not (
+            type(timeout) in {float, int} and 0 < timeout <= _MOST_SECONDS
         ):
             raise InvalidInputError(
                 f"{gate}: timeout {self.timeout!r}: give more than no time, in seconds, and at "
