@@ -13,6 +13,7 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate, chain, islice, pairwise, repeat
 from struct import Struct
@@ -162,6 +163,7 @@ class RecordsDigest:
         return done.digest()
 
 
+@lru_cache(1_024)
 def _varint(value: int) -> bytes:
     out = bytearray()
     while value >= _SHORT:

@@ -107,9 +107,7 @@ class RandomIds(IdSource):
 
 def unix_us(moment: datetime) -> int:
     """Return whole microseconds since 1970-01-01 UTC of an aware `moment`."""
-    # timestamp() is a float and loses the last digits of microseconds
-    whole = int(moment.replace(microsecond=0).timestamp())
-    return whole * 1_000_000 + moment.microsecond
+    return (moment - _EPOCH) // timedelta.resolution
 
 
 def from_unix_us(value: int) -> datetime:

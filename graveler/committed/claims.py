@@ -8,6 +8,7 @@ writes, and the file lies on the last one. ``docs/formats/claims.md`` has the ke
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple, Self
@@ -71,6 +72,11 @@ def _encode(claim: Claim) -> bytes:
         return encode_value(ids, b"")
     data = ids + claim.before
     return encode_value(sha256(data).digest(), data)
+
+
+@lru_cache(64)
+def _encode_place(place: int) -> bytes:
+    return encode_value(place.to_bytes(RECORD_ID_BYTES), b"")
 
 
 def decode_claim(raw: bytes) -> Claim:
@@ -142,7 +148,8 @@ class Claims:
 
     def writers(self, path: bytes) -> list[str]:
         """Return the writers that claim a path, the oldest claim first."""
-        self.look_up([path])
+        if path not in self._places:
+            self.look_up([path])
         places = self._places[path]
         return sorted(places, key=lambda writer: (places[writer], writer))
 
@@ -170,11 +177,14 @@ class Claims:
 
     def write(self, writer: str, path: bytes, was: bytes | None, now: bytes | None) -> Claim | None:
         """Let a writer write, and return its claim; None if nothing is left of it."""
-        stack = Stack(self, path, was)
-        stack.withdraw([writer])
-        if now is None is stack.value and not stack.writers():
+        before = was
+        if self.writers(path):
+            stack = Stack(self, path, was)
+            stack.withdraw([writer])
+            before = stack.value
+        if now is None is before and not self._places[path]:
             return None
-        claim = Claim.of(path, now, stack.value)
+        claim = Claim.of(path, now, before)
         self.put(writer, path, claim)
         return claim
 
@@ -185,7 +195,7 @@ class Claims:
 
     def _set_place(self, path: bytes, writer: str, place: int | None) -> None:
         self._changes[_PATHS + path + b"\0" + writer.encode()] = (
-            None if place is None else encode_value(place.to_bytes(RECORD_ID_BYTES), b"")
+            None if place is None else _encode_place(place)
         )
         if place is None:
             self._places[path].pop(writer, None)

@@ -58,6 +58,7 @@ class Watch:
     def __init__(self) -> None:
         self._kept: dict[str, dict[schemas.Kept, bytes]] = {}
         self._foreign: dict[str, bytes] = {}
+        self._noted: bytes | None = None  # the last folder of such a file
         self._overwritten: set[str] = set()
 
     def of(self, changes: Iterable[StagedChange]) -> Iterator[StagedChange]:
@@ -73,8 +74,11 @@ class Watch:
         if table is not None:
             self._kept.setdefault(table[0], {}).setdefault(table[1], key)
         elif key.endswith(_PARQUET) and len(self._foreign) < _FOLDERS:
-            for folder in schemas.folders_of(key.decode()):
-                self._foreign.setdefault(folder, key)
+            own = key.rpartition(b"/")[0]
+            if own != self._noted:  # a table has many files
+                self._noted = own
+                for folder in schemas.folders_of(key.decode()):
+                    self._foreign.setdefault(folder, key)
         if _OVERWRITES in value:
             what = decode_entry(key, value).metadata.get(schemas.OVERWRITES)
             own = f"{key.decode().rpartition('/')[0]}/"

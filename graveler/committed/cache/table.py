@@ -121,10 +121,10 @@ class TableKind(StrEnum):
 KINDS = {TableKind.RANGE: 1, TableKind.METARANGE: 2}
 """Their numbers in the local form."""
 
-SMALL_RECORDS = 1_024
+SMALL_RECORDS = 4_096
 """Maximum number of records of a small table. Its writer builds the local form at once, because the
 table is likely to be read soon."""
-SMALL_BYTES = 256 << 10
+SMALL_BYTES = 1 << 20
 """Maximum size of the keys and values of a small table."""
 
 
