@@ -59,7 +59,7 @@ DRIVERS = {
     "mariadb": _MYSQL,
     "dynamodb": _Driver("dynamodb", "DynamoDBKVStore", server=True, system="aws.dynamodb"),
 }
-"""The driver of each scheme."""
+"""The driver of each scheme. `config` and `base.privacy` list the schemes of files, too."""
 
 
 def check_driver(uri: str) -> str:

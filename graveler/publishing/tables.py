@@ -74,9 +74,9 @@ class Watch:
         if table is not None:
             self._kept.setdefault(table[0], {}).setdefault(table[1], key)
         elif key.endswith(_PARQUET) and len(self._foreign) < _FOLDERS:
-            own = key.rpartition(b"/")[0]
-            if own != self._noted:  # a table has many files
-                self._noted = own
+            folder_key = key.rpartition(b"/")[0]
+            if folder_key != self._noted:  # a table has many files
+                self._noted = folder_key
                 for folder in schemas.folders_of(key.decode()):
                     self._foreign.setdefault(folder, key)
         if _OVERWRITES in value:

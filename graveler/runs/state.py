@@ -19,7 +19,7 @@ class RunState(StrEnum):
     Attributes:
         NONE: There is no run of the key.
         OPEN: An attempt works.
-        PUBLISHING: A candidate is judged or lands.
+        PUBLISHING: A judged candidate lands.
         PUBLISHED: The target holds the run.
         PARKED: The run is set aside for a newer attempt.
         REAPED: The run is given up, and its branch is deleted.
