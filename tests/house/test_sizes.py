@@ -27,6 +27,7 @@ ROOMS = {
     "graveler/gates": 3100,
     "graveler/gc": 1580,
     "graveler/ingest": 1830,
+    "graveler/keep": 260,
     "graveler/kv": 2710,
     "graveler/lake": 1650,
     "graveler/lakefs": 870,
