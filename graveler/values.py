@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from itertools import accumulate, chain, islice, pairwise, repeat
+from itertools import accumulate, chain, pairwise, repeat
 from struct import Struct
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, overload
 
+from graveler.base.background import growing_batches
 from graveler.base.clock import unix_us
 from graveler.base.records import MOMENT, PAIRS, decode_plain, encode_json
 from graveler.errors import CorruptionError, NewerFormatError
@@ -48,8 +49,6 @@ _RANGE = Struct(">QQ?32s32s")
 _NATURAL = 16
 _TOTAL = (1 << 256) - 1
 _PIECE = 256
-_AT_ONCE = 1_024
-_T = TypeVar("_T")
 
 
 def framed(*fields: str | int | Mapping[str, str] | tuple[str, ...]) -> bytes:
@@ -435,13 +434,5 @@ def staged_changes(
             else _rare_change(key, raw, on_borrowed)
             for key, raw in batch
         ]
-        for batch in _growing(items)
+        for batch in growing_batches(items)
     )
-
-
-def _growing(items: Iterable[_T]) -> Iterator[list[_T]]:
-    """Yield the items in lists of growing length, so that a reader of one item reads few."""
-    left, size = iter(items), 1
-    while batch := list(islice(left, size)):
-        yield batch
-        size = min(2 * size, _AT_ONCE)

@@ -20,6 +20,7 @@ from graveler.errors import BackendUnavailableError
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _RESERVE = 24 << 20
+_MOST_OF_A_BATCH = 1_024
 
 
 class Background(ABC):
@@ -91,6 +92,14 @@ def batches(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
     source = iter(items)
     while batch := list(islice(source, size)):
         yield batch
+
+
+def growing_batches(items: Iterable[_T]) -> Iterator[list[_T]]:
+    """Yield the items in lists of growing length, so that a reader of one item reads few."""
+    source, size = iter(items), 1
+    while batch := list(islice(source, size)):
+        yield batch
+        size = min(2 * size, _MOST_OF_A_BATCH)
 
 
 class Threads(ThreadPoolExecutor):

@@ -13,7 +13,7 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
 
-from graveler.base.background import Threads
+from graveler.base.background import Threads, growing_batches
 from graveler.base.parallel import thread_count
 from graveler.committed.apply import StagedChange
 from graveler.committed.diff import diff
@@ -63,22 +63,28 @@ class Watch:
 
     def of(self, changes: Iterable[StagedChange]) -> Iterator[StagedChange]:
         """Yield changes, and note the tables of their files."""
-        for change in changes:
-            key, _, value = change
-            if value is not None and (schemas.MARK in value or key.endswith(_PARQUET)):
+        for batch in growing_batches(changes):
+            if len(self._foreign) < _FOLDERS:
+                for key, _, value in batch:
+                    if value is not None and schemas.MARK not in value:
+                        self._note_foreign(key)
+            for key, value in [(key, v) for key, _, v in batch if v and schemas.MARK in v]:
                 self._note(key, value)
-            yield change
+            yield from batch
+
+    def _note_foreign(self, key: bytes) -> None:
+        folder = key.rpartition(b"/")[0]
+        if key.endswith(_PARQUET) and folder != self._noted:  # a table has many files
+            self._noted = folder
+            for above in schemas.folders_of(key.decode()):
+                self._foreign.setdefault(above, key)
 
     def _note(self, key: bytes, value: bytes) -> None:
         table = schemas.table_of(key, value)
         if table is not None:
             self._kept.setdefault(table[0], {}).setdefault(table[1], key)
-        elif key.endswith(_PARQUET) and len(self._foreign) < _FOLDERS:
-            folder_key = key.rpartition(b"/")[0]
-            if folder_key != self._noted:  # a table has many files
-                self._noted = folder_key
-                for folder in schemas.folders_of(key.decode()):
-                    self._foreign.setdefault(folder, key)
+        else:
+            self._note_foreign(key)
         if _OVERWRITES in value:
             what = decode_entry(key, value).metadata.get(schemas.OVERWRITES)
             own = f"{key.decode().rpartition('/')[0]}/"

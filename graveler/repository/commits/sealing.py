@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from graveler.base.background import growing_batches
 from graveler.base.telemetry import COMMIT
 from graveler.committed.apply import Applied, StagedChange, Tally, apply, keeping, reapply
 from graveler.committed.claims import claims_of
@@ -416,9 +417,9 @@ class _Committer:
         return keeping(self._stores.ranges, keep, changes) if keep else changes
 
     def _noted(self, changes: Iterator[StagedChange]) -> Iterator[StagedChange]:
-        for change in changes:
-            self._written.append(change[0])
-            yield change
+        for batch in growing_batches(changes):
+            self._written += [key for key, _, _ in batch]
+            yield from batch
 
     def _note(self, key: bytes, write: bytes) -> None:
         self._borrowed[borrowed_row(key, write)] = None
