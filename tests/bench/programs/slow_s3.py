@@ -6,11 +6,11 @@ It supports graveler's requests: whole objects, ranges, conditional puts, lists.
 import asyncio
 import sys
 from collections.abc import Mapping
+from email.utils import formatdate
 from hashlib import md5
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 OBJECTS: dict[str, bytes] = {}
 
 
@@ -23,14 +23,15 @@ def answer(
     if method == "GET" and not key:
         return "200 OK", {"Content-Type": "application/xml"}, listed(parse_qs(url.query))
     if method == "PUT":
-        if "if-none-match" in headers and key in OBJECTS:
+        stored = etag(OBJECTS[key]) if key in OBJECTS else ""
+        if ("if-none-match" in headers and stored) or headers.get("if-match", stored) != stored:
             return "412 Precondition Failed", {}, error("PreconditionFailed")
         OBJECTS[key] = body
         return "200 OK", {"ETag": etag(body)}, b""
     if key not in OBJECTS:
         return "404 Not Found", {}, error("NoSuchKey")
     content = OBJECTS[key]
-    facts = {"ETag": etag(content), "Last-Modified": DATE}
+    facts = {"ETag": etag(content), "Last-Modified": formatdate(usegmt=True)}
     if "range" in headers:
         first, _, last = headers["range"].removeprefix("bytes=").partition("-")
         part = content[int(first) : int(last) + 1]
