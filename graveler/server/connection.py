@@ -2,6 +2,7 @@
 
 import re
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from errno import EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH
@@ -220,21 +221,30 @@ class Connection:
 
     def _send(self, answer: Answer, head: h11.Request | None, *, closes: bool) -> bool:
         """Send an answer; return whether all of it was sent."""
-        download = answer.download
+        download, pieces = answer.download, answer.pieces
         length = len(answer.content) if download is None else download.length
-        headers = [*answer.headers.items(), ("Content-Length", str(length))]
+        chunked = pieces is not None and head is not None and head.http_version == b"1.1"
+        framing = ("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(length))
+        headers = [*answer.headers.items(), *([framing] if chunked or pieces is None else [])]
         if closes:
             headers.append(("Connection", "close"))
         reason = answer.reason or HTTPStatus(answer.status).phrase
         first = h11.Response(status_code=answer.status, headers=headers, reason=reason.encode())
-        content = b"" if head is not None and head.method == b"HEAD" else answer.content
+        bodiless = head is not None and head.method == b"HEAD"
+        content = b"" if bodiless else answer.content
         # in one packet, because two would wait for each other; a long content is not copied
         small = content[:_PIECE_BYTES]
         self._write((self._http.send(first) or b"") + small)
         self._write(memoryview(content)[len(small) :])
         try:
-            if download is not None:
+            if download is not None and bodiless:
+                download.close()
+            elif download is not None:
                 download.send(self._socket, self._write)
+            for piece in pieces or ():
+                self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            if chunked:
+                self._write(b"0\r\n\r\n")
         except GravelerError as error:
             report(error)  # the client sees an early end of the connection
             return False
@@ -273,7 +283,7 @@ def _until_gone() -> Iterator[None]:
     """End a block when its client is gone, or a file cannot be read."""
     try:
         yield
-    except (ConnectionError, TimeoutError):
+    except (ConnectionError, TimeoutError, ssl.SSLError):
         pass
     except OSError as error:
         if error.errno not in _UNREACHABLE:

@@ -18,7 +18,7 @@ _AHEAD = BoundedSemaphore(12)
 """So many downloads read ahead. Each holds two pieces and two threads, however slow its client is."""
 
 
-class Download:
+class FileDownload:
     """Bytes of an open file; they can be sent once.
 
     A whole file is compared with its checksum while it is sent. If it differs, the last piece is
@@ -59,6 +59,10 @@ class Download:
             finally:
                 if ahead:
                     _AHEAD.release()
+
+    def close(self) -> None:
+        """Close the file without sending it."""
+        self._file.close()
 
     def _ahead(self, file: BinaryIO) -> Iterator[bytes]:
         """Yield pieces; while the caller sends one, it is hashed and the next one is read."""

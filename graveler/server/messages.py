@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from graveler.errors import GravelerError
-from graveler.server.downloads import Download
 
 _MOST_PARAMETERS = 64
 _BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -32,6 +32,22 @@ class Body(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes; none at the end."""
+
+
+class Download(Protocol):
+    """The body of an answer that is sent from an open file; it is sent or closed once.
+
+    Attributes:
+        length: Its size in bytes.
+    """
+
+    length: int
+
+    def send(self, connection: socket.socket, write: Callable[[bytes], None], /) -> None:
+        """Send the bytes by the socket, or by what writes to it, and close the file."""
+
+    def close(self) -> None:
+        """Close the file without sending it."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +119,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request."""
+    """The answer to a request.
+
+    Attributes:
+        download: The body, if it is in a file.
+        pieces: The body, if its length is not known; no piece is empty. An error ends the connection.
+    """
 
     status: int = 200
     content: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
     download: Download | None = None
+    pieces: Iterable[bytes] | None = None
 
     @classmethod
     def json(cls, document: Any, status: int = 200, reason: str = "") -> "Answer":

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from graveler.errors import NoChangesError
 from graveler.model import Entry
-from graveler.server.downloads import Download
+from graveler.server.downloads import FileDownload
 from graveler.server.messages import Answer, Body, Request
 from graveler.server.webhdfs import statuses
 from graveler.server.webhdfs.branch_tree import BranchTree
@@ -122,7 +122,7 @@ def _open(call: Call) -> Answer:
     if call.request.query.keys().isdisjoint({DATA, "offset", "length"}):
         return _redirect(call)  # Hadoop's client would drop the bytes, and ask for an offset
     stores = cast("RefTree", call.tree).view.repository
-    return Answer(download=Download(stores, entry, start, length))
+    return Answer(download=FileDownload(stores, entry, start, length))
 
 
 def _redirect(call: Call) -> Answer:
