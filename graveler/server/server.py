@@ -1,14 +1,130 @@
-"""The server of a lake."""
+"""The server: a listener with a thread for each connection, and how its connections end."""
+
+import socket
+import ssl
+from contextlib import suppress
+from ipaddress import ip_address
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
+from typing import Any, Self
 
 from graveler.base.arguments import count, flag, instance, text
 from graveler.errors import InvalidInputError
 from graveler.lake import Lake
 from graveler.server.application import Application
-from graveler.server.service import Service, is_loopback
+from graveler.server.connection import Connection
+from graveler.server.connections import Connections
 from graveler.server.tokens import TokenCheck, check_token, new_token
 from graveler.server.webhdfs import WebHdfs
 
 _LOCALHOST = "127.0.0.1"
+_GRACE_SECONDS = 8.0
+_CUT_SECONDS = 1.0
+_POLL_SECONDS = 0.1
+_HANDSHAKE_SECONDS = 10.0
+
+
+class Listener(ThreadingTCPServer):
+    """Accepts connections and answers each one in its thread."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(
+        self, host: str, port: int, application: Application, tls: ssl.SSLContext | None
+    ) -> None:
+        self.application = application
+        self._tls = tls
+        self.connections = Connections()
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        super().__init__((host, port), BaseRequestHandler)
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection. Without a descriptor for it, wait a moment: it stays in the queue."""
+        try:
+            return super().get_request()
+        except OSError:
+            self.connections.wait(_POLL_SECONDS)
+            raise
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Answer the requests of a connection."""
+        del client_address
+        if self._tls is None:
+            self._answer(request)
+            return
+        request.settimeout(_HANDSHAKE_SECONDS)
+        with suppress(OSError), self._tls.wrap_socket(request, server_side=True) as wrapped:
+            self._answer(wrapped)
+
+    def _answer(self, connection: socket.socket) -> None:
+        Connection(connection, self.application, self.connections, self.authority).serve()
+
+    @property
+    def authority(self) -> str:
+        """Host and port as in an address."""
+        host, port = self.server_address[:2]
+        return f"[{host!s}]:{port}" if ":" in str(host) else f"{host!s}:{port}"
+
+
+class Service:
+    """An application that is served, while the service is open.
+
+    Args:
+        tls: The certificate, for connections with TLS; None for connections without.
+
+    Raises:
+        InvalidInputError: The service cannot listen at the address.
+    """
+
+    def __init__(
+        self, application: Application, host: str, port: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        try:
+            self._listener = Listener(host, port, application, tls)
+        except (OSError, OverflowError) as error:
+            raise InvalidInputError(f"cannot listen at {host}:{port}: {error}") from error
+        self._thread = Thread(
+            target=self._listener.serve_forever,
+            args=(_POLL_SECONDS,),
+            name="graveler-server",
+            daemon=True,
+        )
+        self._thread.start()
+
+    @property
+    def authority(self) -> str:
+        """Host and port as in an address."""
+        return self._listener.authority
+
+    def close(self, *, seconds: float | None = _GRACE_SECONDS) -> bool:
+        """Accept no new requests, and let active requests end; may be called again.
+
+        Args:
+            seconds: How long to wait for active requests; None for as long as they take.
+
+        Returns:
+            Whether all of them ended.
+        """
+        if not self._listener.connections.closing:
+            self._listener.shutdown()
+            self._listener.server_close()
+        return self._listener.connections.close(seconds)
+
+    def cut(self) -> None:
+        """End all active requests at once, and wait a moment for their threads."""
+        self._listener.connections.cut()
+        self.close(seconds=_CUT_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.close():
+            self.cut()
 
 
 class Server(Service):
@@ -62,3 +178,11 @@ class Server(Service):
     def address(self) -> str:
         """The address of the lake, ``webhdfs://host:port/``."""
         return f"webhdfs://{self.authority}/"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

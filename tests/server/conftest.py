@@ -33,7 +33,7 @@ def dev(repo):
 @pytest.fixture(autouse=True)
 def _closed_soon(monkeypatch):
     """Let a gateway end at once: it looks for the request to do so from time to time."""
-    monkeypatch.setattr("graveler.server.service._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("graveler.server.server._POLL_SECONDS", 0.01)
 
 
 @pytest.fixture

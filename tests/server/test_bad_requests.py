@@ -154,7 +154,7 @@ def test_a_client_out_of_reach_is_no_defect(client, dev, monkeypatch, capfd, cap
     before = set(threading.enumerate())
     with monkeypatch.context() as patch:
         patch.setattr(
-            "graveler.server.service.Connection",
+            "graveler.server.server.Connection",
             lambda socket, *others: Connection(
                 cast("Any", OutOfReach(socket, calls, number)), *others
             ),
