@@ -1,0 +1,216 @@
+"""Systems of Keep: the servers that share a signing key, and what all of them must agree on.
+
+Partition ``keep:<name>``: key ``system`` has the settings, ``servers/<uuid>`` each server. So a server that
+is added or replaced changes no repository.
+"""
+
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from graveler.base.clock import Clock, IdSource
+from graveler.base.records import HEX, Schema, mapping
+from graveler.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from graveler.kv.record_store import RecordStore
+from graveler.kv.store import KVStore
+from graveler.model import LONGEST_DURATION
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
+TWO_WEEKS = timedelta(days=14)
+_KEY = "system"
+_SERVER = re.compile(r"[a-z0-9]{5}-bi6l4-[a-z0-9]{15}")
+_LEAST_TTL = timedelta(minutes=1)
+_MOST_COPIES = 16
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The settings of a system.
+
+    Attributes:
+        key: What signs locators.
+        token: What the data manager and the servers show to each other.
+        ttl: How long a block without a name is kept, and the life of every signature.
+        trash_life: How long a deleted block can be brought back.
+        replication: The copies of each block, unless a collection says otherwise.
+        volume_keys: The keys of encrypted volumes by their ids; the last one encrypts.
+    """
+
+    name: str
+    key: bytes = field(repr=False)
+    token: str = field(repr=False)
+    ttl: timedelta = TWO_WEEKS
+    trash_life: timedelta = TWO_WEEKS
+    replication: int = 2
+    volume_keys: dict[str, bytes] = field(default_factory=dict, repr=False)
+    nonce: str = ""
+
+
+class ServerState(StrEnum):
+    """Whether clients write to a server.
+
+    Attributes:
+        ACTIVE: They do.
+        DRAINING: They only read. The data manager moves its blocks to other servers.
+    """
+
+    ACTIVE = "active"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepServer:
+    """A server of a system.
+
+    Attributes:
+        uuid: What placement is computed from. A replacement with the uuid of a lost server takes its place.
+        url: ``http://host:port/`` or ``https://host:port/``.
+    """
+
+    uuid: str
+    url: str
+    state: ServerState = ServerState.ACTIVE
+    nonce: str = ""
+
+
+_SYSTEM = Schema(
+    System,
+    "system of Keep",
+    types={"volume_keys": mapping(HEX)},
+    sparse=("volume_keys",),
+    states_format=True,
+)
+_SERVER_RECORD = Schema(KeepServer, "server of Keep", states_format=True)
+
+
+class Systems:
+    """The systems of a lake."""
+
+    def __init__(self, kv: KVStore, *, clock: Clock, ids: IdSource) -> None:
+        self._kv = kv
+        self._clock = clock
+        self._ids = ids
+
+    def create(
+        self,
+        name: str,
+        *,
+        ttl: timedelta = TWO_WEEKS,
+        trash_life: timedelta = TWO_WEEKS,
+        replication: int = 2,
+    ) -> System:
+        """Make a system with a key and a token of its own, and return it.
+
+        Raises:
+            AlreadyExistsError: The lake has a system of this name.
+            InvalidInputError: A setting is out of bounds.
+        """
+        if not _LEAST_TTL <= ttl <= LONGEST_DURATION or not trash_life.total_seconds() >= 0:
+            raise InvalidInputError(
+                f"ttl {ttl}, trash_life {trash_life}: give at least {_LEAST_TTL}, 0"
+            )
+        if not 1 <= replication <= _MOST_COPIES:
+            raise InvalidInputError(f"replication {replication}: give 1 to {_MOST_COPIES} copies")
+        made = System(
+            check_name(name),
+            secrets.token_bytes(_KEY_BYTES),
+            f"keep{secrets.token_hex(_KEY_BYTES)}",
+            ttl,
+            trash_life,
+            replication,
+            nonce=self._ids.unique(),
+        )
+        if not self._settings(name).write(_KEY, made):
+            raise AlreadyExistsError(f"the lake has a system {name!r} of Keep: choose another name")
+        return made
+
+    def get(self, name: str) -> System:
+        """Return a system, or raise NotFoundError."""
+        found = self._settings(check_name(name)).get(_KEY)
+        if found is None:
+            raise NotFoundError(
+                f"the lake has no system {name!r} of Keep: make it with `graveler keep create {name}`"
+            )
+        return found
+
+    def add_server(self, name: str, url: str, uuid: str = "") -> KeepServer:
+        """Add a server, or give the server of `uuid` another address, and return it."""
+        self.get(name)
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path not in {"", "/"}:
+            raise InvalidInputError(f"url {url!r}: give http://host:port/ or https://host:port/")
+        uuid = uuid or f"grave-bi6l4-{self._ids.unique()[-15:]}"
+        if not _SERVER.fullmatch(uuid):
+            raise InvalidInputError(
+                f"uuid {uuid!r}: give 5 characters, -bi6l4-, and 15 of a-z, 0-9"
+            )
+        address = f"{parts.scheme}://{parts.netloc}/"
+        for other in self.servers(name):
+            if other.url == address and other.uuid != uuid:
+                raise AlreadyExistsError(
+                    f"{address} is server {other.uuid} already: give that uuid, or remove that server"
+                )
+        return self._change(
+            name, uuid, lambda _: KeepServer(uuid, address, nonce=self._ids.unique())
+        )
+
+    def drain_server(self, name: str, uuid: str) -> KeepServer:
+        """Let clients write to a server no more, so that its blocks move to others, and return it."""
+
+        def draining(server: KeepServer | None) -> KeepServer:
+            if server is None:
+                raise _no_server(name, uuid)
+            return replace(server, state=ServerState.DRAINING, nonce=self._ids.unique())
+
+        return self._change(name, uuid, draining)
+
+    def remove_server(self, name: str, uuid: str) -> None:
+        """Forget a server, whether or not it has blocks."""
+        servers = self._servers(name)
+        while (found := servers.find(uuid)) is not None and not servers.remove(
+            uuid, found.predicate
+        ):
+            pass
+
+    def servers(self, name: str) -> Sequence[KeepServer]:
+        """Return the servers of a system, sorted by uuid."""
+        return [server for _, server in self._servers(name).scan()]
+
+    def _change(
+        self, name: str, uuid: str, change: Callable[[KeepServer | None], KeepServer]
+    ) -> KeepServer:
+        return self._servers(name).update(
+            uuid, change, what=f"server {uuid} of Keep", clock=self._clock, ids=self._ids
+        )
+
+    def _settings(self, name: str) -> RecordStore[System]:
+        return RecordStore(self._kv, f"keep:{name}", encode=_SYSTEM.encode, decode=_SYSTEM.decode)
+
+    def _servers(self, name: str) -> RecordStore[KeepServer]:
+        return RecordStore(
+            self._kv,
+            f"keep:{name}",
+            prefix=b"servers/",
+            encode=_SERVER_RECORD.encode,
+            decode=_SERVER_RECORD.decode,
+        )
+
+
+def check_name(name: str) -> str:
+    """Return the name of a system if it can be one."""
+    if not NAME.fullmatch(name):
+        raise InvalidInputError(
+            f"{name!r} cannot name a system of Keep: give 3 to 63 of a-z, 0-9 and -"
+        )
+    return name
+
+
+def _no_server(name: str, uuid: str) -> NotFoundError:
+    return NotFoundError(
+        f"the system {name!r} has no server {uuid!r}: `graveler keep servers list {name}` shows them"
+    )
