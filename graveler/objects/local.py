@@ -23,15 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from graveler.base.background import Threads
 from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock, unix_us
-from graveler.base.privacy import PRIVATE_FILE, follow_group
-from graveler.errors import (
-    BackendUnavailableError,
-    InvalidInputError,
-    ObjectNotFoundError,
-    OutcomeUnknownError,
-    PreconditionFailedError,
-)
-from graveler.objects.local_files import (
+from graveler.base.local_files import (
     DurableFolders,
     beneath,
     claim,
@@ -42,6 +34,14 @@ from graveler.objects.local_files import (
     prune_folders,
     storage_errors,
     write_all,
+)
+from graveler.base.privacy import PRIVATE_FILE, follow_group
+from graveler.errors import (
+    BackendUnavailableError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    OutcomeUnknownError,
+    PreconditionFailedError,
 )
 from graveler.objects.store import (
     ANYTHING,

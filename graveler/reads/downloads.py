@@ -14,6 +14,7 @@ from typing import BinaryIO
 from unicodedata import normalize
 
 from graveler.base.background import Progress
+from graveler.base.local_files import prune_folders
 from graveler.base.parallel import Bounds, in_order
 from graveler.errors import (
     CorruptionError,
@@ -24,7 +25,6 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.model import Entry, Transfer
-from graveler.objects.local_files import prune_folders
 from graveler.objects.store import local_failure
 from graveler.objects.verified import new_hash
 from graveler.reads.folders import Links, OwnFiles, Pattern, Place, missing_from, walk, whole_file

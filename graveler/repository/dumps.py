@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graveler.base.background import batches
+from graveler.base.local_files import storage_errors
 from graveler.committed.ranges.range_store import RangeStore
 from graveler.errors import (
     AlreadyExistsError,
@@ -17,7 +18,6 @@ from graveler.errors import (
 )
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord, Commit
-from graveler.objects.local_files import storage_errors
 from graveler.publishing.panel import enforce
 from graveler.reads.folders import descriptor_of, lake_files, whole_file
 from graveler.reads.stores import Stores

@@ -13,7 +13,7 @@ import graveler
 from graveler.base import forks
 from graveler.base.background import OneThread
 from graveler.base.forks import held_off
-from graveler.objects.local_files import exclusive
+from graveler.base.local_files import exclusive
 from graveler.runs.attempt import Reads
 from tests.harness.programs import FORKS, output_of
 

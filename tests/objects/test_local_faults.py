@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from graveler.base.clock import SystemClock
+from graveler.base.local_files import exclusive
 from graveler.errors import (
     BackendUnavailableError,
     GravelerError,
@@ -21,7 +22,6 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.objects.local import LocalStore
-from graveler.objects.local_files import exclusive
 from graveler.objects.registry import open_store
 from graveler.objects.store import PIECE_BYTES
 from graveler.testing.clock import FakeClock

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 from graveler.base.arguments import PathText, choice, instance, optional, path_text, text, texts
 from graveler.base.background import Threads
+from graveler.base.local_files import DurableFolders, storage_errors
 from graveler.base.names import check_path
 from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.frames.library import MODES
@@ -32,7 +33,6 @@ from graveler.frames.spark.schemas import (
 )
 from graveler.frames.spark.session import time_zone
 from graveler.model import Entry, seal_of
-from graveler.objects.local_files import DurableFolders, storage_errors
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.reads.partitions import (
     check_format,

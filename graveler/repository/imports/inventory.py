@@ -18,10 +18,10 @@ from typing import Any
 
 from graveler.base.arguments import whole_number
 from graveler.base.clock import unix_us
+from graveler.base.local_files import inode_of
 from graveler.base.records import decode_json
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.objects.address import AddressBook
-from graveler.objects.local_files import inode_of
 from graveler.reads.stores import Stores
 from graveler.repository.imports.files import (
     Located,
