@@ -1,0 +1,1 @@
+"""Volumes: where the blocks of a server are (a port and its drivers)."""
