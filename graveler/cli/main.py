@@ -16,7 +16,7 @@ from graveler.errors import printable
 
 _VERBS = (
     "lakes refs copying files history programs runs gates ingest dumps fsck splitting maintenance "
-    "gateway demo"
+    "serving.gateway serving.users serving.keep demo"
 )
 """The modules of the verbs, in the order of the help."""
 

@@ -64,6 +64,12 @@ _GROUPS = {
 window is over, if a second check still finds them unreachable. `gc undelete` undoes a mark. `gc run`
 marks and sweeps, for a daily job.""",
     "splitting": "Where ranges of the metadata end.",
+    "user": "Users: who may do what on everything that is served.",
+    "group": "Groups of users.",
+    "policy": "Policies: what is allowed and denied, to users and groups.",
+    "token": "Tokens of users: printed once, stored as hashes.",
+    "keep": "Keep: blocks on servers of your own.",
+    "keep servers": "The servers of a system of Keep.",
     "packing": "Packing: the rule that decides when branches are packed.",
 }
 _NAMED = inspect.Parameter.KEYWORD_ONLY
@@ -92,11 +98,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _groups = {
-    name: typer.Typer(name=name, help=about, no_args_is_help=True)
+    name: typer.Typer(name=name.rpartition(" ")[2], help=about, no_args_is_help=True)
     for name, about in _GROUPS.items()
 }
-for _group in _groups.values():
-    app.add_typer(_group)
+for _name, _group in _groups.items():
+    _groups.get(_name.rpartition(" ")[0], app).add_typer(_group)
 
 
 def verb(name: str, of: typer.Typer = app) -> Callable[[_Body[P]], _Body[P]]:

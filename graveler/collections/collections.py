@@ -96,8 +96,8 @@ class Collections:
     ) -> None:
         self._kv = kv
         self._partition = f"collections:{system}"
-        self._ttl = ttl
-        self._clock = clock
+        self.ttl = ttl
+        self.clock = clock
         self._ids = ids
         self._records = self._store(b"record/")
         self._versions = self._store(b"version/")
@@ -122,7 +122,7 @@ class Collections:
             AlreadyExistsError: Another collection of the project has the name.
             InvalidInputError: The text is no manifest, or an argument is out of bounds.
         """
-        text, now = _checked(manifest), self._clock.now()
+        text, now = _checked(manifest), self.clock.now()
         made = Collection(
             f"grave-4zz18-{self._ids.unique()[-15:]}",
             owner,
@@ -188,7 +188,7 @@ class Collections:
         text = None if manifest is None else _checked(manifest)
 
         def changed(now: Collection) -> Collection:
-            new = replace(now, version=now.version + 1, modified=self._clock.now())
+            new = replace(now, version=now.version + 1, modified=self.clock.now())
             if text is not None:
                 new = replace(
                     new, data_hash=portable_data_hash(text), pieces=_pieces(text), confirmed=None
@@ -217,13 +217,13 @@ class Collections:
         """Let a collection end one time to live from now; an ephemeral one ends when it would have."""
 
         def ephemeral(now: Collection) -> Collection:
-            return now if not now.is_persisted else replace(now, ephemeral_since=self._clock.now())
+            return now if not now.is_persisted else replace(now, ephemeral_since=self.clock.now())
 
         return self._update(uuid, ephemeral)
 
     def delete(self, uuid: str) -> Collection:
         """Delete a collection: it cannot be read. Its blocks stay for the life of a signature."""
-        return self._update(uuid, lambda now: replace(now, deleted_at=self._clock.now(), name=""))
+        return self._update(uuid, lambda now: replace(now, deleted_at=self.clock.now(), name=""))
 
     def rename(self, uuid: str, name: str) -> Collection:
         """Give a collection another name, or none with "", and return it."""
@@ -241,9 +241,9 @@ class Collections:
 
     def needed(self) -> Iterator[Collection]:
         """Yield the collections and earlier versions whose blocks must be kept, also deleted ones."""
-        now = self._clock.now()
+        now = self.clock.now()
         for _, head in self._records.scan():
-            end = head.blocks_end(self._ttl)
+            end = head.blocks_end(self.ttl)
             if end is None or end > now:
                 yield head
                 rows = self._kv.scan_below(self._partition, b"version/" + head.uuid.encode() + b"/")
@@ -251,9 +251,9 @@ class Collections:
 
     def remove_ended(self) -> int:
         """Remove the records whose blocks need not be kept, and return the number of collections."""
-        now, count = self._clock.now(), 0
+        now, count = self.clock.now(), 0
         for uuid, found in list(self._records.scan()):
-            end = found.blocks_end(self._ttl)
+            end = found.blocks_end(self.ttl)
             version = self._records.find(uuid)
             if end is None or end > now or version is None or version.record != found:
                 continue
@@ -268,8 +268,8 @@ class Collections:
         return count
 
     def _has_ended(self, collection: Collection) -> bool:
-        end = collection.ends(self._ttl)
-        return end is not None and end <= self._clock.now()
+        end = collection.ends(self.ttl)
+        return end is not None and end <= self.clock.now()
 
     def _update(self, uuid: str, change: Callable[[Collection], Collection]) -> Collection:
         """Change the record of a collection that can be read. A name that it loses is free."""
@@ -282,7 +282,7 @@ class Collections:
             new = change(found)
             return found if new == found else replace(new, nonce=self._ids.unique())
 
-        new = self._records.update(uuid, changed, what=_WHAT, clock=self._clock, ids=self._ids)
+        new = self._records.update(uuid, changed, what=_WHAT, clock=self.clock, ids=self._ids)
         old = before[0]
         if old.name and (old.owner, old.name) != (new.owner, new.name):
             self._release(old.owner, old.name, uuid)
@@ -302,7 +302,7 @@ class Collections:
             self._refuse_holder(holder, uuid, owner, name)
             return uuid
 
-        self._names.update(key, taken, what=f"name {name!r}", clock=self._clock, ids=self._ids)
+        self._names.update(key, taken, what=f"name {name!r}", clock=self.clock, ids=self._ids)
         try:
             self._refuse_holder(holders[0], uuid, owner, name)
         except AlreadyExistsError:
@@ -310,7 +310,7 @@ class Collections:
                 key,
                 lambda now: holders[0] if now == uuid and holders[0] else str(now),
                 what=f"name {name!r}",
-                clock=self._clock,
+                clock=self.clock,
                 ids=self._ids,
             )
             raise

@@ -14,7 +14,12 @@ from urllib.parse import urlsplit
 
 from graveler.base.clock import Clock, IdSource
 from graveler.base.records import HEX, Schema, mapping
+from graveler.collections.collections import Collections
 from graveler.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from graveler.keep.cache import BlockCache
+from graveler.keep.client import KeepClient
+from graveler.keep.signatures import Signer
+from graveler.keep.transport import Server
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.model import LONGEST_DURATION
@@ -49,6 +54,11 @@ class System:
     replication: int = 2
     volume_keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     nonce: str = ""
+
+    @property
+    def signer(self) -> Signer:
+        """What signs the locators of the system."""
+        return Signer(self.key.hex().encode(), int(self.ttl.total_seconds()))
 
 
 class ServerState(StrEnum):
@@ -92,9 +102,9 @@ class Systems:
     """The systems of a lake."""
 
     def __init__(self, kv: KVStore, *, clock: Clock, ids: IdSource) -> None:
-        self._kv = kv
-        self._clock = clock
-        self._ids = ids
+        self.kv = kv
+        self.clock = clock
+        self.ids = ids
 
     def create(
         self,
@@ -123,7 +133,7 @@ class Systems:
             ttl,
             trash_life,
             replication,
-            nonce=self._ids.unique(),
+            nonce=self.ids.unique(),
         )
         if not self._settings(name).write(_KEY, made):
             raise AlreadyExistsError(f"the lake has a system {name!r} of Keep: choose another name")
@@ -144,7 +154,7 @@ class Systems:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path not in {"", "/"}:
             raise InvalidInputError(f"url {url!r}: give http://host:port/ or https://host:port/")
-        uuid = uuid or f"grave-bi6l4-{self._ids.unique()[-15:]}"
+        uuid = uuid or f"grave-bi6l4-{self.ids.unique()[-15:]}"
         if not _SERVER.fullmatch(uuid):
             raise InvalidInputError(
                 f"uuid {uuid!r}: give 5 characters, -bi6l4-, and 15 of a-z, 0-9"
@@ -156,7 +166,7 @@ class Systems:
                     f"{address} is server {other.uuid} already: give that uuid, or remove that server"
                 )
         return self._change(
-            name, uuid, lambda _: KeepServer(uuid, address, nonce=self._ids.unique())
+            name, uuid, lambda _: KeepServer(uuid, address, nonce=self.ids.unique())
         )
 
     def drain_server(self, name: str, uuid: str) -> KeepServer:
@@ -165,7 +175,7 @@ class Systems:
         def draining(server: KeepServer | None) -> KeepServer:
             if server is None:
                 raise _no_server(name, uuid)
-            return replace(server, state=ServerState.DRAINING, nonce=self._ids.unique())
+            return replace(server, state=ServerState.DRAINING, nonce=self.ids.unique())
 
         return self._change(name, uuid, draining)
 
@@ -181,19 +191,44 @@ class Systems:
         """Return the servers of a system, sorted by uuid."""
         return [server for _, server in self._servers(name).scan()]
 
+    def collections(self, name: str) -> Collections:
+        """Return the collections of a system."""
+        ttl = self.get(name).ttl
+        return Collections(self.kv, name, ttl, clock=self.clock, ids=self.ids)
+
+    def client(self, name: str, token: str = "", *, cache: BlockCache | None = None) -> KeepClient:
+        """Return a client of a system, which always knows its present servers.
+
+        Args:
+            token: The token of a user; "" for the system's own, which signs what it reads.
+        """
+        system = self.get(name)
+        return KeepClient(
+            lambda: [
+                Server(each.uuid, each.url, read_only=each.state is ServerState.DRAINING)
+                for each in self.servers(name)
+            ],
+            token or system.token,
+            clock=self.clock,
+            ids=self.ids,
+            replication=system.replication,
+            cache=cache,
+            signer=None if token else system.signer,
+        )
+
     def _change(
         self, name: str, uuid: str, change: Callable[[KeepServer | None], KeepServer]
     ) -> KeepServer:
         return self._servers(name).update(
-            uuid, change, what=f"server {uuid} of Keep", clock=self._clock, ids=self._ids
+            uuid, change, what=f"server {uuid} of Keep", clock=self.clock, ids=self.ids
         )
 
     def _settings(self, name: str) -> RecordStore[System]:
-        return RecordStore(self._kv, f"keep:{name}", encode=_SYSTEM.encode, decode=_SYSTEM.decode)
+        return RecordStore(self.kv, f"keep:{name}", encode=_SYSTEM.encode, decode=_SYSTEM.decode)
 
     def _servers(self, name: str) -> RecordStore[KeepServer]:
         return RecordStore(
-            self._kv,
+            self.kv,
             f"keep:{name}",
             prefix=b"servers/",
             encode=_SERVER_RECORD.encode,

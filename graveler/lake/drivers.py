@@ -6,10 +6,13 @@ from typing import Self
 from graveler.base.arguments import text
 from graveler.base.background import Background
 from graveler.base.clock import Clock, IdSource, StoreClock
+from graveler.collections.objects import KeepObjects
+from graveler.collections.systems import Systems
 from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_store import RangeStore
 from graveler.config import LakeConfig
+from graveler.iam.directory import Directory
 from graveler.kv.store import KVStore
 from graveler.lake.catalogue import Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
@@ -45,6 +48,8 @@ class Drivers:
         self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
         self._stores: dict[str, ObjectStore] = {}
         self._catalogue = Catalogue(kv, clock=clock, ids=ids)
+        self.iam = Directory(kv, clock=clock, ids=ids)
+        self.keep = Systems(kv, clock=clock, ids=ids)
         self._storages = Storages(
             config.location,
             config.storage_uri,
@@ -137,15 +142,15 @@ class Drivers:
     def _open_store(self, uri: str) -> ObjectStore:
         store = self._stores.get(uri)
         if store is None:
-            options = self._config.options_of(uri)
-            opened = open_store(
-                uri,
-                options,
-                clock=self._clock,
-                ids=self._ids,
-                no_progress_s=self._config.no_progress_s,
-            )
+            opened = self._opened(uri)
             store = self._stores.setdefault(uri, opened)
             if store is not opened:  # another thread opened it first
                 opened.close()
         return store
+
+    def _opened(self, uri: str) -> ObjectStore:
+        clock, ids = self._clock, self._ids
+        if uri.startswith("keep://"):
+            return KeepObjects(uri, self._kv, self.keep.client, clock=clock, ids=ids)
+        options, patience = self._config.options_of(uri), self._config.no_progress_s
+        return open_store(uri, options, clock=clock, ids=ids, no_progress_s=patience)

@@ -11,7 +11,8 @@ reads and writes such addresses with its own client and needs no further package
 read. A branch can be written.
 """
 
+from graveler.server.keep.service import KeepServer
 from graveler.server.server import Server
 from graveler.server.tokens import new_token, spark_settings
 
-__all__ = ["Server", "new_token", "spark_settings"]
+__all__ = ["KeepServer", "Server", "new_token", "spark_settings"]

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 
 from graveler.errors import CorruptionError, GravelerError, printable
@@ -52,10 +53,11 @@ class Application:
             raise HttpError(404, f"the path does not begin with {known}")
         if request.method not in surface.methods:
             raise HttpError(501, f"Unsupported method ({request.method!r})")
-        if not self._check.admits(request.query, request.headers.get("authorization", "")):
+        identity = surface.identify(request, self._check)
+        if identity is None:
             raise _unknown()
         admit()
-        return surface.answer(request)
+        return surface.answer(replace(request, identity=identity))
 
     def _grant(self, request: Request, admit: Callable[[], None]) -> Answer:
         form = b""
@@ -84,6 +86,6 @@ def report(error: Exception) -> None:
 def _unknown() -> HttpError:
     return HttpError(
         401,
-        "the token is missing or wrong: give it as the user's name (HADOOP_USER_NAME, user.name=) or "
-        "as Authorization: Bearer",
+        "the token is missing, wrong, revoked or expired: give it as the user's name (HADOOP_USER_NAME, "
+        "user.name=) or as Authorization: Bearer",
     )

@@ -11,6 +11,7 @@ from graveler.model import Entry
 from graveler.objects.verified import WRITTEN
 from graveler.reads.files import open_unverified, refusal, verifier_of
 from graveler.reads.stores import Stores
+from graveler.server.messages import Piece
 
 _PIECE_BYTES = 1 << 20
 _SMALL_PIECE_BYTES = 1 << 15
@@ -42,7 +43,7 @@ class FileDownload:
         linked = "://" in entry.address
         self._copied = whole or linked or not length or not _is_local(self._file)
 
-    def send(self, connection: socket.socket, write: Callable[[bytes], None]) -> None:
+    def send(self, connection: socket.socket, write: Callable[[Piece], None]) -> None:
         """Send the bytes by the socket, or by what writes to it, and close the file."""
         with self._file as file:
             if not self._copied:

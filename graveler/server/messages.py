@@ -10,7 +10,10 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote
 
 from graveler.errors import GravelerError
+from graveler.iam.access import STRANGER, Identity
+from graveler.server.tokens import TokenCheck
 
+Piece = bytes | memoryview
 _MOST_PARAMETERS = 64
 _BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -43,7 +46,7 @@ class Download(Protocol):
 
     length: int
 
-    def send(self, connection: socket.socket, write: Callable[[bytes], None], /) -> None:
+    def send(self, connection: socket.socket, write: Callable[[Piece], None], /) -> None:
         """Send the bytes by the socket, or by what writes to it, and close the file."""
 
     def close(self) -> None:
@@ -52,12 +55,17 @@ class Download(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """A request."""
+    """A request.
+
+    Attributes:
+        identity: Who sent it, as the application has found.
+    """
 
     method: str
     target: str
     headers: Mapping[str, str]
     body: Body | None
+    identity: Identity = STRANGER
 
     @cached_property
     def query(self) -> Mapping[str, str]:
@@ -145,6 +153,9 @@ class Surface(Protocol):
 
     prefix: str
     methods: frozenset[str]
+
+    def identify(self, request: Request, check: TokenCheck, /) -> Identity | None:
+        """Return who sends a request; None if it may not be answered."""
 
     def answer(self, request: Request, /) -> Answer:
         """Carry out a request whose client may send it."""

@@ -136,13 +136,13 @@ class Server(Service):
         lake: The lake.
         host: Address to listen at; an address that other machines reach needs a token.
         port: Port; 0 for a free one.
-        token: The token that clients must send; "" for a new one.
+        token: The token that clients must send while the lake has no users; "" for a new one.
         read_only: Whether all writes are refused.
         commit_on_success: Whether the staged writes below a folder are committed when a job marks
             its success there with a file ``_SUCCESS``.
 
     Attributes:
-        token: The token that clients must send.
+        token: The token that clients must send while the lake has no users.
 
     Raises:
         InvalidInputError: An argument is of the wrong kind, the token cannot be sent, or other machines reach the host and no token
@@ -160,10 +160,11 @@ class Server(Service):
         commit_on_success: bool = False,
     ) -> None:
         instance(lake, "lake", Lake, "a lake")
-        if not (token or is_loopback(text(host, "host", empty=True))):
+        access = lake.iam.access
+        if not (token or is_loopback(text(host, "host", empty=True)) or access.has_users()):
             raise InvalidInputError(
                 f"host {host!r} is reached by other machines: give a token, which is what keeps "
-                "them out"
+                "them out, or make users: `graveler user create NAME`"
             )
         self.token = check_token(token) if token else new_token()
         surface = WebHdfs(
@@ -172,7 +173,8 @@ class Server(Service):
             commits_on_success=flag(commit_on_success, "commit_on_success"),
         )
         count(port, "port")
-        super().__init__(Application(TokenCheck(self.token), [surface]), host, port)
+        check = TokenCheck(self.token, access)
+        super().__init__(Application(check, [surface]), host, port)
 
     @property
     def address(self) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from graveler.base.arguments import text
 from graveler.errors import InvalidInputError
+from graveler.iam.access import SERVER, Access, Identity
 
 # names that Hadoop's client accepts for a user: Spark sends the token as the user's name
 _FORM = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
@@ -18,6 +19,7 @@ GRANT = "/token"
 """The path where a client exchanges its secret for the token by OAuth 2; here both are the same."""
 _PROVIDER = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
 _LIFE_SECONDS = 86_400
+_SCHEMES = frozenset({"bearer", "oauth2"})
 
 
 def new_token() -> str:
@@ -62,29 +64,36 @@ def spark_settings(address: str, token: str) -> dict[str, str]:
 
 
 class TokenCheck:
-    """Compares tokens with the right one in constant time."""
+    """Finds who sends a request: a user by a token, or the holder of the server's own token.
 
-    def __init__(self, token: str) -> None:
+    The server's token ends when the lake has users.
+
+    Args:
+        token: The server's token.
+        access: The users of the lake.
+    """
+
+    def __init__(self, token: str, access: Access) -> None:
         self._token = token.encode()
+        self._access = access
 
-    def admits(self, query: Mapping[str, str], authorization: str) -> bool:
-        """Return whether a request has the token, in any place where it may have it."""
+    def identify(self, query: Mapping[str, str], authorization: str) -> Identity | None:
+        """Return who sends a request, by the first token that is valid; None without one."""
         scheme, _, bearer = authorization.partition(" ")
-        return any(
-            [
-                self._is_right(query.get("user.name", "")),
-                self._is_right(query.get("delegation", "")),
-                scheme.lower() == "bearer" and self._is_right(bearer),
-            ]
-        )
+        shown = bearer if scheme.lower() in _SCHEMES else ""
+        tokens = (shown, query.get("delegation", ""), query.get("user.name", ""))
+        return next(filter(None, map(self._of, filter(_FORM.fullmatch, tokens))), None)
 
     def grant(self, form: bytes) -> dict[str, Any] | None:
         """Return the answer to a client that sends its secret; None if the secret is wrong."""
         fields = dict(parse_qsl(form.decode("utf-8", "replace")))
         secret = fields.get("client_secret", "")
-        if not self._is_right(secret):
+        if self._of(secret) is None:
             return None
         return {"access_token": secret, "token_type": "Bearer", "expires_in": _LIFE_SECONDS}
 
-    def _is_right(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode("utf-8", "replace"), self._token)
+    def _of(self, token: str) -> Identity | None:
+        if not self._access.has_users():
+            right = hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+            return SERVER if right else None
+        return self._access.identify(token) if len(token) >= _LEAST else None

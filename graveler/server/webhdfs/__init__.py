@@ -3,10 +3,13 @@
 from typing import TYPE_CHECKING
 
 from graveler.errors import GravelerError
+from graveler.iam.access import Identity
 from graveler.server.messages import Answer, HttpError, Request
+from graveler.server.tokens import TokenCheck
 from graveler.server.webhdfs.errors import failure
 from graveler.server.webhdfs.namespace import Namespace
 from graveler.server.webhdfs.operations import Call, operation
+from graveler.server.webhdfs.rights import Rights
 
 if TYPE_CHECKING:
     from graveler.lake import Lake
@@ -20,13 +23,19 @@ class WebHdfs:
 
     def __init__(self, lake: "Lake", *, read_only: bool, commits_on_success: bool) -> None:
         self._namespace = Namespace(lake, read_only=read_only)
+        self._access = lake.iam.access
         self._commits_on_success = commits_on_success
+
+    def identify(self, request: Request, check: TokenCheck) -> Identity | None:
+        """Return who sends a request."""
+        return check.identify(request.query, request.headers.get("authorization", ""))
 
     def answer(self, request: Request) -> Answer:
         """Carry out an operation."""
         run = operation(request.method, request.query.get("op", "").upper())
-        tree, path = self._namespace.at(request.path[len(self.prefix) :])
-        return run(Call(request, tree, path, self._namespace, self._commits_on_success))
+        rights = Rights(self._access, request.identity)
+        tree, path = self._namespace.at(request.path[len(self.prefix) :], rights)
+        return run(Call(request, tree, path, self._namespace, self._commits_on_success, rights))
 
     def failure(self, error: HttpError | GravelerError) -> Answer:
         """Return the answer to a request that failed."""

@@ -5,7 +5,7 @@ and the files in the working folders of jobs, so the server keeps them in memory
 these files are stored, but their paths are not. A file that leaves such a folder is staged then.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from glob import escape
 from heapq import merge
@@ -42,7 +42,7 @@ class BranchTree(RefTree):
     """A branch that one request can write."""
 
     def __init__(self, place: str, branch: Branch, memory: Memory, *, writable: bool) -> None:
-        super().__init__(place, branch)
+        super().__init__(place, branch, branch.name)
         self.writable = writable
         self._branch = branch
         self._writes = writes_of(branch)
@@ -104,10 +104,23 @@ class BranchTree(RefTree):
         if not parents and self.find(parent) is None:
             raise RemoteError(NOT_FOUND, f"Parent directory doesn't exist: {self.shown(parent)}")
 
-    def create(self, path: str, body: Body, *, overwrite: bool, parents: bool) -> None:
-        """Make a file of a whole body; nothing is visible before the body has been read."""
+    def create(
+        self,
+        path: str,
+        body: Body,
+        *,
+        overwrite: bool,
+        parents: bool,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make a file of a whole body; nothing is visible before the body has been read.
+
+        Args:
+            check: Called when it was read; an error of it ends the call.
+        """
         self.check_create(path, overwrite=overwrite, parents=parents)
         entry = self._writes.upload(path, body, "", {})
+        check()
         with self._lock:
             self.check_create(path, overwrite=overwrite, parents=parents)
             if is_working(path):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from itertools import chain, islice
 from operator import itemgetter
@@ -18,6 +19,7 @@ from graveler.server.webhdfs.branch_tree import BranchTree
 from graveler.server.webhdfs.errors import ACCESS, ARGUMENT, END, UNSUPPORTED, RemoteError
 from graveler.server.webhdfs.memory import Folder
 from graveler.server.webhdfs.namespace import Namespace
+from graveler.server.webhdfs.rights import Rights
 from graveler.server.webhdfs.tree import Node, RefTree, Summary, Tree
 
 DATA = "data"
@@ -40,6 +42,19 @@ class Call:
     path: str
     namespace: Namespace
     commits_on_success: bool
+    rights: Rights
+
+    def node(self) -> Node:
+        """Return the file or folder, which the client may know of."""
+        node = self.tree.find(self.path)
+        self.rights.look(self.tree, self.path, node)
+        return self.tree.get(self.path) if node is None else node
+
+    def file(self) -> Entry:
+        """Return the entry of the file, which the client may read."""
+        if self.tree.repository:
+            self.rights.check("read", self.tree, self.path)
+        return self.tree.file(self.path)
 
     @property
     def branch(self) -> BranchTree:
@@ -61,17 +76,17 @@ class Call:
 
 
 def _status(call: Call) -> Answer:
-    node = call.tree.get(call.path)
+    node = call.node()
     return Answer.json({"FileStatus": statuses.file_status(node, writable=call.tree.writable)})
 
 
 def _nodes(call: Call, after: str = "") -> Iterable[tuple[str, Node]]:
     """Return the content of a folder; for a file, the file itself without a name."""
-    nodes = call.tree.below(call.path, after)
+    nodes = call.rights.known(call.tree, call.path, call.tree.below(call.path, after))
     first = next(nodes, None)
     if first is not None:
         return chain([first], nodes)
-    node = call.tree.get(call.path)
+    node = call.node()
     return [] if isinstance(node, Folder) else [("", node)]
 
 
@@ -107,14 +122,16 @@ def _is_folder(call: Call, name: str) -> bool:
 
 
 def _summary(call: Call) -> Answer:
-    node = call.tree.get(call.path)
+    node = call.node()
+    if call.tree.repository:
+        call.rights.check("read", call.tree, call.path, node)
     if isinstance(node, Folder):
         return Answer.json(statuses.summary(call.tree.summary(call.path)))
     return Answer.json(statuses.summary(Summary(1, 0, node.size)))
 
 
 def _open(call: Call) -> Answer:
-    entry = call.tree.file(call.path)
+    entry = call.file()
     start = call.request.number("offset", 0)
     if start > entry.size:
         raise RemoteError(END, f"Offset={start} out of the range [0, {entry.size}]")
@@ -133,11 +150,11 @@ def _redirect(call: Call) -> Answer:
 
 
 def _blocks(call: Call) -> Answer:
-    return Answer.json(statuses.block_locations(call.tree.file(call.path)))
+    return Answer.json(statuses.block_locations(call.file()))
 
 
 def _old_blocks(call: Call) -> Answer:
-    return Answer.json(statuses.located_blocks(call.tree.file(call.path)))
+    return Answer.json(statuses.located_blocks(call.file()))
 
 
 def _always(document: dict[str, Any]) -> "Operation":
@@ -145,14 +162,19 @@ def _always(document: dict[str, Any]) -> "Operation":
 
 
 def _access(call: Call) -> Answer:
-    tree = call.tree
-    tree.get(call.path)
-    if "w" in call.request.query.get("fsaction", "") and not tree.writable:
+    tree, node = call.tree, call.node()
+    asked = call.request.query.get("fsaction", "")
+    if "r" in asked and isinstance(node, Entry):
+        call.rights.check("read", tree, call.path)
+    if "w" in asked and not tree.writable:
         raise RemoteError(ACCESS, f"{tree.shown(call.path)} can only be read")
+    if "w" in asked:
+        call.rights.touch(tree, call.path, node)
     return Answer()
 
 
 def _make_folder(call: Call) -> Answer:
+    call.rights.touch(call.tree, call.path, None)
     call.branch.make_folder(call.path)
     return Answer.json({"boolean": True})
 
@@ -165,6 +187,8 @@ def _create(call: Call) -> Answer:
         raise _not_offered("APPEND")
     if flags:
         overwrite = "OVERWRITE" in flags
+    check = partial(call.rights.check, "write", call.tree, call.path)
+    check()
     branch, path, body = call.branch, call.path, call.request.body
     if body is None and DATA not in call.request.query:
         branch.check_create(path, overwrite=overwrite, parents=parents)
@@ -173,7 +197,8 @@ def _create(call: Call) -> Answer:
         return _succeed(call, body or BytesIO())
     if body is None and call.request.headers.get("content-type") == _BYTES:
         _check_emptied(branch, path)
-    branch.create(path, cast("BinaryIO", body or BytesIO()), overwrite=overwrite, parents=parents)
+    content = cast("BinaryIO", body or BytesIO())
+    branch.create(path, content, overwrite=overwrite, parents=parents, check=check)
     return Answer(201)
 
 
@@ -199,9 +224,16 @@ def _succeed(call: Call, body: Body) -> Answer:
         pass
     branch.check_accepts()
     folder = call.path.rpartition("/")[0]
+    _check_commit(call, folder)
     if branch.mark_success(folder):
         _commit_success(call, branch, folder)
     return Answer(201)
+
+
+def _check_commit(call: Call, folder: str) -> None:
+    """Refuse the success of a job whose folder the client may not commit."""
+    if call.commits_on_success:
+        call.rights.check("write", call.tree, folder, Folder())
 
 
 def _commit_success(call: Call, branch: BranchTree, folder: str) -> None:
@@ -211,8 +243,10 @@ def _commit_success(call: Call, branch: BranchTree, folder: str) -> None:
 
 
 def _rename(call: Call) -> Answer:
-    branch, path = call.branch, call.path
-    there, to = call.namespace.at(call.request.text("destination"))
+    path, node = call.path, call.tree.find(call.path)
+    call.rights.touch(call.tree, path, node)
+    branch = call.branch
+    there, to = call.namespace.at(call.request.text("destination"), call.rights)
     if there.place != branch.place:
         raise RemoteError(
             UNSUPPORTED,
@@ -220,6 +254,11 @@ def _rename(call: Call) -> Answer:
             "one branch; `graveler cp` copies them to another one without copying bytes",
         )
     options = call.request.query.get("renameoptions", "").upper()
+    if node is not None:
+        within = not options and isinstance(branch.find(to), Folder)
+        final = f"{to}/{path.rpartition('/')[2]}".lstrip("/") if within else to
+        for action, place in (("write", path), ("read", path), ("write", final)):
+            call.rights.check(action, branch, place, node)
     if not options:
         return Answer.json({"boolean": branch.rename(path, to)})
     branch.replace(path, to, overwrite="OVERWRITE" in options.split(","))
@@ -227,8 +266,14 @@ def _rename(call: Call) -> Answer:
 
 
 def _delete(call: Call) -> Answer:
-    branch, path = call.branch, call.path
+    path, node = call.path, call.tree.find(call.path)
+    call.rights.touch(call.tree, path, node)
+    if node is not None:
+        call.rights.check("write", call.tree, path, node)
+    branch = call.branch
     emptied = branch.has_succeeded(path)
+    if emptied:
+        _check_commit(call, path.rpartition("/")[0])
     done = branch.delete(path, recursive=call.request.flag("recursive", default=False))
     if emptied:
         _commit_success(call, branch, path.rpartition("/")[0])
@@ -236,15 +281,20 @@ def _delete(call: Call) -> Answer:
 
 
 def _ignore(call: Call) -> Answer:
-    call.tree.get(call.path)
+    call.rights.touch(call.tree, call.path, call.node())
     return Answer()  # a lake has no owners, permissions and times
 
 
 def _replication(call: Call) -> Answer:
-    return Answer.json({"boolean": not isinstance(call.tree.get(call.path), Folder)})
+    node = call.node()
+    call.rights.touch(call.tree, call.path, node)
+    return Answer.json({"boolean": not isinstance(node, Folder)})
 
 
 def _commit(call: Call) -> Answer:
+    call.rights.check("write", call.tree, call.path, Folder())
+    if isinstance(call.tree.find(call.path), Entry):
+        call.rights.check("write", call.tree, call.path)
     return Answer.json({"Commit": call.branch.commit(call.path, call.request.text("message"))})
 
 

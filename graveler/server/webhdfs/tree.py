@@ -32,13 +32,17 @@ class Tree(ABC):
 
     Attributes:
         place: The path of the root, for messages.
+        repository: The repository of the tree; "" for a folder of names.
+        ref: The branch or tag; "" for a commit.
         writable: Whether the tree can be changed.
     """
 
     writable = False
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, repository: str = "", ref: str = "") -> None:
         self.place = place
+        self.repository = repository
+        self.ref = ref
 
     def shown(self, path: str) -> str:
         """Return the path as clients write it."""
@@ -81,7 +85,7 @@ class Names(Tree):
 
     def __init__(self, place: str, names: Iterable[str]) -> None:
         super().__init__(place)
-        self._names = names
+        self._names = list(names)
 
     def find(self, path: str) -> Node | None:
         """Return the folder, or that of a name."""
@@ -100,8 +104,8 @@ class Names(Tree):
 class RefTree(Tree):
     """The tree of a view."""
 
-    def __init__(self, place: str, view: View) -> None:
-        super().__init__(place)
+    def __init__(self, place: str, view: View, ref: str) -> None:
+        super().__init__(place, view.repository.name, ref)
         self.view = view
 
     def find(self, path: str) -> Node | None:

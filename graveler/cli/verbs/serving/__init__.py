@@ -1,0 +1,1 @@
+"""The verbs of what is served: the gateway, and its users."""

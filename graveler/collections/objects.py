@@ -1,0 +1,220 @@
+"""Objects on Keep: a storage whose bytes are blocks, and whose names are in the key-value store.
+
+Partition ``objects:<system>``: key ``<root>/<key>`` has the list of an object's blocks. Equal content is stored
+once. The blocks of an object are needed as long as its record is there, and one time to live longer:
+partition ``gone:<system>`` has the record of each object that was deleted or replaced, by the time.
+"""
+
+# `ObjectStore` documents the methods.
+# ruff: noqa: D102
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, BinaryIO
+
+from graveler.base.clock import Clock, IdSource, unix_us
+from graveler.base.records import Schema
+from graveler.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
+from graveler.keep.client import KeepClient
+from graveler.keep.files import BlockList, BlockWriter, open_runs
+from graveler.keep.manifests import Run
+from graveler.kv.record_store import RecordStore, Version
+from graveler.kv.store import ABSENT, KVStore
+from graveler.objects.store import (
+    ANYTHING,
+    Body,
+    BodyReader,
+    Expected,
+    ObjectInfo,
+    ObjectStore,
+    check_key,
+    check_prefix,
+    check_range,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The record of an object.
+
+    Attributes:
+        blocks: The list of its blocks, or ``*`` and the locator of the block that has the list.
+        nonce: Its etag, which differs with every write.
+    """
+
+    size: int
+    checksum: str
+    mtime: datetime
+    blocks: str
+    nonce: str
+
+
+_FEW = 4
+_NAMED = Schema(Named, "object on Keep", states_format=True)
+
+
+def names_of(kv: KVStore, system: str, root: str = "") -> RecordStore[Named]:
+    """Return the records of the objects of a system, or of those below a root."""
+    prefix = f"{root}/".encode() if root else b""
+    return RecordStore(
+        kv, f"objects:{system}", prefix=prefix, encode=_NAMED.encode, decode=_NAMED.decode
+    )
+
+
+def gone_of(kv: KVStore, system: str) -> RecordStore[Named]:
+    """Return the records of deleted and replaced objects, whose `mtime` is the time of that."""
+    return RecordStore(kv, f"gone:{system}", encode=_NAMED.encode, decode=_NAMED.decode)
+
+
+class KeepObjects(ObjectStore):
+    """The objects below ``keep://system/root``."""
+
+    def __init__(
+        self,
+        uri: str,
+        kv: KVStore,
+        client: Callable[[str], KeepClient],
+        *,
+        clock: Clock,
+        ids: IdSource,
+    ) -> None:
+        system, _, root = uri.removeprefix("keep://").strip("/").partition("/")
+        if not (system and root):
+            raise InvalidInputError(f"{uri!r}: give keep://SYSTEM/FOLDER")
+        check_key(root)
+        self._root = f"keep://{system}/{root}"
+        self._kv = kv
+        self._partition = f"objects:{system}"
+        self._names = names_of(kv, system, root)
+        self._gone = gone_of(kv, system)
+        self._client = client(system)
+        self._clock = clock
+        self._ids = ids
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidInputError(
+            f"{self._root} cannot be sent to other processes: the names of its objects are in the "
+            "key-value store, whose rights tasks do not have"
+        )
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def put(self, key: str, body: Body) -> ObjectInfo:
+        [named] = self._stored([(key, body)])
+        self._bury(self._names.get(key))
+        self._kv.set(self._partition, self._names.key(key), _NAMED.encode(named))
+        return _info(key, named)
+
+    def put_if_absent(self, key: str, body: Body) -> bool:
+        [stored] = self.put_all_if_absent([(key, body)])  # type: ignore[list-item] # any body
+        return stored
+
+    def put_all_if_absent(self, objects: Sequence[tuple[str, bytes]]) -> Sequence[bool]:
+        return [
+            self._names.write(key, named, ABSENT)
+            for (key, _), named in zip(objects, self._stored(objects), strict=True)
+        ]
+
+    def put_if_match(self, key: str, body: Body, etag: str) -> ObjectInfo:
+        [named] = self._stored([(key, body)])
+        found = self._names.find(key)
+        self._bury(found.record if found is not None else None)
+        written = (
+            found is not None
+            and found.record.nonce == etag
+            and self._names.write(key, named, found.predicate)
+        )
+        if not written:
+            raise PreconditionFailedError(
+                f"{self.uri(key)} is not at {etag}: read it again and repeat"
+            )
+        return _info(key, named)
+
+    def get(self, key: str, expected: Expected = ANYTHING) -> bytes:
+        with self.open(key, expected) as file:
+            return file.read()
+
+    def get_range(self, key: str, start: int, length: int, expected: Expected = ANYTHING) -> bytes:
+        check_range(start, length)
+        named = self._find(key, expected).record
+        length = min(length, max(0, named.size - start))
+        with open_runs(self._client, self._runs(named), ahead=0, verify=False) as file:
+            file.seek(start)
+            return file.read(length)
+
+    def open(self, key: str, expected: Expected = ANYTHING) -> BinaryIO:
+        named = self._find(key, expected).record
+        runs = self._runs(named)
+        # a small file in a shared block is read alone: readers verify its checksum
+        whole = _FEW * named.size >= sum(run.locator.size or 0 for run in runs)
+        return open_runs(self._client, runs, verify=whole) if named.size else io.BytesIO()
+
+    def head(self, key: str) -> ObjectInfo:
+        return _info(key, self._find(key, ANYTHING).record)
+
+    def delete(self, key: str) -> bool:
+        check_key(key)
+        self._bury(self._names.get(key))
+        self._kv.delete(self._partition, self._names.key(key))
+        return False
+
+    def _bury(self, named: Named | None) -> None:
+        """Keep the blocks of an object that goes for another time to live."""
+        if named is not None:
+            now = self._clock.now()
+            self._gone.write(f"{unix_us(now):020}/{self._ids.unique()}", replace(named, mtime=now))
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        check_prefix(after)
+        rows = self._kv.scan_below(
+            self._partition, self._names.key(prefix), self._names.key(after) if after else b""
+        )
+        skipped = len(self._names.key(""))
+        for raw, value in rows:
+            key = raw[skipped:].decode()
+            if key != after or not after:
+                yield _info(key, _NAMED.decode(value))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _stored(self, objects: Sequence[tuple[str, Body]]) -> Sequence[Named]:
+        """Store the blocks of bodies, of which small ones share blocks."""
+        with ExitStack() as stack:
+            readers = []
+            for key, body in objects:
+                check_key(key)
+                readers.append(stack.enter_context(BodyReader(body)))
+            written = dict(BlockWriter(self._client).write(enumerate(readers)))
+            now = self._clock.now()
+            return [
+                Named(
+                    reader.size,
+                    reader.checksum,
+                    now,
+                    BlockList.of(written[at]).store(self._client),
+                    self._ids.unique(),
+                )
+                for at, reader in enumerate(readers)
+            ]
+
+    def _runs(self, named: Named) -> Sequence[Run]:
+        return BlockList.load(self._client, named.blocks).runs
+
+    def _find(self, key: str, expected: Expected) -> Version[Named]:
+        check_key(key)
+        found = self._names.find(key)
+        if found is None:
+            raise ObjectNotFoundError(f"nothing at {self.uri(key)}")
+        expected.check(self.uri(key), _info(key, found.record))
+        return found
+
+
+def _info(key: str, named: Named) -> ObjectInfo:
+    return ObjectInfo(key, named.size, named.nonce, named.mtime, named.checksum)

@@ -1,0 +1,283 @@
+"""The data manager of a system: what needs blocks, the servers, sweeps and what they confirm."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from graveler.base.records import Schema
+from graveler.base.retries import NO_PROGRESS_S
+from graveler.collections.collections import Collection, Collections
+from graveler.collections.objects import Named, gone_of, names_of
+from graveler.collections.systems import ServerState
+from graveler.datamanager.blocks import Source
+from graveler.datamanager.indexes import keys
+from graveler.datamanager.plan import Plan
+from graveler.datamanager.sweep import Receipt, Roots, Sweep
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    NotFoundError,
+    PermissionDeniedError,
+)
+from graveler.keep.client import KeepClient
+from graveler.keep.files import BlockList, list_block
+from graveler.keep.locators import Locator
+from graveler.keep.manifests import Manifest
+from graveler.keep.transport import Request, Server, Transport
+from graveler.kv.record_store import RecordStore
+from graveler.kv.store import KVStore
+from graveler.lake import Lake
+
+T = TypeVar("T")
+_LAST = "last"
+_log = logging.getLogger(__name__)
+_RECEIPT = Schema(Receipt, "receipt of a sweep", states_format=True)
+_OK = 200
+_NO_RIGHT = frozenset({401, 403})
+_MOST_BYTES = 1 << 30
+_DIGITS = "0123456789abcdef"
+_MARK = b"\n"
+
+
+@dataclass(frozen=True)
+class SystemRoots(Roots):
+    """The roots of one system.
+
+    A block that is named while they are read was written or touched a moment before, so it is too
+    young to be trashed, also if its root is not seen.
+    """
+
+    kv: KVStore
+    system: str
+    collections: Collections
+    client: KeepClient
+
+    def read(self) -> tuple[datetime, Iterable[Source]]:
+        """Return the time, and the sources of all roots."""
+        return self.collections.clock.now(), self._sources(None)
+
+    def newer(self, generation: datetime) -> Iterable[Source]:
+        """Return the sources of roots since a time."""
+        return self._sources(generation)
+
+    def _sources(self, since: datetime | None) -> Iterator[Source]:
+        yield from self._objects(since)
+        gone = [each for _, each in gone_of(self.kv, self.system).scan()]
+        ends = self.collections.clock.now() - self.collections.ttl
+        kept = {block for each in gone if each.mtime > ends for block in self._blocks(each)}
+        if kept:
+            yield Source("deleted objects", "deleted objects", keys(kept))
+        for each in self.collections.needed():
+            if since is None or each.modified >= since:
+                yield self._collection(each)
+
+    def _objects(self, since: datetime | None) -> Iterator[Source]:
+        """Yield a source for each storage, whose objects come one after another."""
+        root, blocks = "", set[Locator]()
+        for raw, named in names_of(self.kv, self.system).scan():
+            place = raw.decode("utf-8", "replace").partition("/")[0]
+            if place != root and blocks:
+                yield self._storage(root, blocks)
+                blocks = set()
+            root = place
+            if since is None or named.mtime >= since:
+                blocks.update(self._blocks(named))
+        if blocks:
+            yield self._storage(root, blocks)
+
+    def _storage(self, root: str, blocks: Iterable[Locator]) -> Source:
+        name = f"keep://{self.system}/{root}"
+        return Source(name, name, keys(blocks))
+
+    def _blocks(self, named: Named) -> Iterator[Locator]:
+        held = list_block(named.blocks)
+        if held is not None:
+            yield held
+        for run in BlockList.load(self.client, named.blocks).runs:
+            yield Locator(run.locator.digest, run.locator.size)
+
+    def _collection(self, collection: Collection) -> Source:
+        manifest = Manifest.parse(self.collections.manifest(collection))
+        return Source(
+            collection.uuid,
+            collection.owner or "no project",
+            keys({Locator(each.digest, each.size) for each in manifest.blocks() if each.size}),
+            collection.replicas or None,
+            collection.classes or ("default",),
+        )
+
+
+class HttpServer:
+    """A server, asked over HTTP with the token of its system."""
+
+    def __init__(self, server: Server, transport: Transport) -> None:
+        self._server = server
+        self._transport = transport
+
+    @property
+    def uuid(self) -> str:
+        """The UUID of the server."""
+        return self._server.uuid
+
+    @property
+    def address(self) -> str:
+        """Where other servers pull from."""
+        return self._server.url
+
+    def mounts(self) -> Sequence[Any]:
+        """Return the volumes of the server."""
+        found: Sequence[Any] = json.loads(self._sent("GET", "/mounts"))
+        return found
+
+    def index(self, volume: str, prefix: str) -> Iterator[bytes]:
+        """Yield the index of a volume; in 16 parts, so that its answers stay small."""
+        for digit in _DIGITS if not prefix else [""]:
+            part = self._sent("GET", f"/mounts/{volume}/blocks/{prefix}{digit}")
+            whole = part == _MARK or part.endswith(2 * _MARK)
+            yield part[:-1] if whole else part
+            if not whole:
+                return
+        yield _MARK
+
+    def clear(self) -> None:
+        """Replace the lists by empty ones."""
+        self.send_pulls([])
+        self.send_trash([])
+
+    def send_pulls(self, items: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the pull list."""
+        self._sent("PUT", "/pull", json.dumps(list(items)).encode())
+
+    def send_trash(self, items: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the trash list."""
+        self._sent("PUT", "/trash", json.dumps(list(items)).encode())
+
+    def receipts(self) -> Mapping[str, Any]:
+        """Return what became of the last lists."""
+        state: Mapping[str, Any] = json.loads(self._sent("GET", "/state.json"))
+        return dict(state["lists"])
+
+    def _sent(self, method: str, path: str, body: bytes = b"") -> bytes:
+        request = Request(method, path, {}, body, most=_MOST_BYTES)
+        answer = self._transport.send(self._server, request)
+        if answer.status in _NO_RIGHT:
+            raise PermissionDeniedError(f"{method} {path}: {answer.text}: give the system's token")
+        if answer.status != _OK:
+            raise BackendUnavailableError(f"{method} {path}: {answer.text}")
+        return answer.body
+
+
+class DataManager:
+    """Sweeps over a system: each block on as many servers as wanted, and nothing kept too long."""
+
+    def __init__(self, lake: Lake, system: str) -> None:
+        self._lake = lake
+        self._systems = lake.keep
+        self._name = system
+        self._receipts: RecordStore[Receipt] = RecordStore(
+            lake.keep.kv,
+            f"keep:{system}",
+            prefix=b"sweeps/",
+            encode=_RECEIPT.encode,
+            decode=_RECEIPT.decode,
+        )
+
+    def sweep(self, *, prefix: str = "", dry_run: bool = False, force: bool = False) -> Receipt:
+        """Sweep once, and return what was found and done.
+
+        Args:
+            dry_run: Send nothing to the servers.
+            force: Trash also more than a fifth of all bytes.
+
+        Raises:
+            GravelerError: A server did not answer, or what was found is not what a sweep may rely
+                on. Nothing was trashed.
+        """
+        if not dry_run:
+            self._collect()
+        last = self._receipts.get(_LAST)
+        receipt, plan = self._with(
+            lambda sweep: sweep.run(
+                "" if last is None else last.topology, prefix=prefix, dry_run=dry_run, force=force
+            )
+        )
+        if not dry_run:
+            self._receipts.update(
+                _LAST,
+                lambda _: receipt,
+                what=_RECEIPT.what,
+                clock=self._systems.clock,
+                ids=self._systems.ids,
+            )
+            if not prefix:
+                self._confirm(plan)
+                self._systems.collections(self._name).remove_ended()
+                self._forget()
+        return receipt
+
+    def explain(self, locator: Locator) -> list[str]:
+        """Return in words what a sweep would do with each copy of a block, and why."""
+        return self._with(lambda sweep: sweep.explain(locator))
+
+    def last(self) -> Receipt | None:
+        """Return the receipt of the last sweep, or None."""
+        return self._receipts.get(_LAST)
+
+    def _collect(self) -> None:
+        """Reap runs and collect garbage of the repositories on the system: what they delete is needed less.
+
+        A repository that fails keeps all that it has.
+        """
+        for name in self._lake.repositories():
+            try:
+                repository = self._lake.repository(name)
+                if repository.storage.startswith(f"keep://{self._name}/"):
+                    repository.runs.reap(dry_run=False)
+                    repository.gc.run()
+            except GravelerError as error:
+                _log.warning("repository %s keeps its garbage: %s", name, error)
+
+    def _forget(self) -> None:
+        """Remove the records of deleted objects whose time is over."""
+        records = gone_of(self._systems.kv, self._name)
+        ends = self._systems.clock.now() - self._systems.get(self._name).ttl
+        for name, named in list(records.scan()):
+            version = records.find(name) if named.mtime <= ends else None
+            if version is not None:
+                records.remove(name, version.predicate)
+
+    def _confirm(self, plan: Plan) -> None:
+        """Note with each collection how many copies its blocks have."""
+        collections = self._systems.collections(self._name)
+        confirmed = plan.confirmed()
+        for seen in collections.page(limit=sys.maxsize):
+            if confirmed.get(seen.uuid, seen.confirmed) != seen.confirmed:
+                with suppress(NotFoundError):
+                    collections.confirm(seen, confirmed[seen.uuid])
+
+    def _with(self, work: Callable[[Sweep], T]) -> T:
+        system, servers = self._systems.get(self._name), self._systems.servers(self._name)
+        clock = self._systems.clock
+        client = self._systems.client(self._name)
+        transport = Transport(system.token, clock=clock, silence_s=NO_PROGRESS_S)
+        roots = SystemRoots(
+            self._systems.kv, self._name, self._systems.collections(self._name), client
+        )
+        try:
+            sweep = Sweep(
+                [HttpServer(Server(each.uuid, each.url), transport) for each in servers],
+                roots,
+                clock,
+                int(system.ttl.total_seconds()),
+                replication=system.replication,
+                draining=[each.uuid for each in servers if each.state is ServerState.DRAINING],
+            )
+            return work(sweep)
+        finally:
+            transport.close()
+            client.close()

@@ -1,0 +1,163 @@
+"""A server of a system of Keep."""
+
+import ssl
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graveler.base.clock import Clock, IdSource
+from graveler.collections.systems import System
+from graveler.errors import InvalidInputError
+from graveler.keep.cache import BlockCache
+from graveler.keep.client import KeepClient
+from graveler.keep.locators import Locator
+from graveler.keep.store import BlockStore
+from graveler.keep.transport import Server
+from graveler.keep.volumes.folder import FolderVolume
+from graveler.keep.volumes.sealed import SealedVolume
+from graveler.keep.volumes.volume import Role, Volume
+from graveler.keep.workers import Emptier, PullList, TrashList
+from graveler.server.application import Application
+from graveler.server.keep.surface import Keep, Terms
+from graveler.server.server import Service, is_loopback
+from graveler.server.tokens import TokenCheck, check_token, new_token
+
+if TYPE_CHECKING:
+    from graveler.lake import Lake
+
+_LOW = 0.1
+"""The share of a disk that must be free, or its trash is deleted."""
+_EMPTIES_EVERY_S = 3600.0
+_PATIENCE_S = 2.0
+
+
+class KeepServer(Service):
+    """A server of blocks, while it is open.
+
+    Args:
+        system: The name of the system that it belongs to.
+        folders: A folder for each volume. A new one must be empty.
+        host: Address to listen at; without TLS one that only this machine reaches.
+        tls: The files of a certificate and of its key.
+        token: The token that clients show while the lake has no users; "" for a new one.
+        role: What the volumes are for.
+        buffers: Blocks of 64 MiB that memory may hold at once.
+        verifies: Whether each read verifies the block, and not only a read that asks for it.
+        compat: Whether answers are those of today's keepstore of Arvados where the design of 2014
+            says something else.
+
+    Raises:
+        InvalidInputError: Other machines reach the address and there is no TLS, or a folder is no volume
+            and not empty.
+    """
+
+    def __init__(
+        self,
+        lake: "Lake",
+        system: str,
+        folders: Sequence[Path],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: tuple[Path, Path] | None = None,
+        token: str = "",
+        role: Role | None = None,
+        buffers: int = 8,
+        verifies: bool = True,
+        compat: bool = False,
+    ) -> None:
+        if tls is None and not is_loopback(host):
+            raise InvalidInputError(
+                f"host {host!r} is reached by other machines: give a certificate, because Keep "
+                "encrypts what it sends (--tls-cert, --tls-key)"
+            )
+        settings = lake.keep.get(system)
+        clock, ids = lake.keep.clock, lake.keep.ids
+        self.token = check_token(token) if token else new_token()
+        self.store = BlockStore(
+            volumes_of(folders, settings, role or Role(), clock, ids),
+            ttl=int(settings.ttl.total_seconds()),
+            trash_life=int(settings.trash_life.total_seconds()),
+            clock=clock,
+            buffers=buffers,
+        )
+        signer = settings.signer
+        self.trash = TrashList(self.store)
+        self._siblings = _Siblings(settings, clock, ids, tls=tls is not None)
+        self.pulls = PullList(self.store, self._siblings.get)
+        self.emptier = Emptier(self.store, _EMPTIES_EVERY_S, _LOW)
+        terms = Terms(settings.token, lake.iam.access, signer, verifies, compat)
+        surface = Keep(self.store, self.trash, self.pulls, terms)
+        check = TokenCheck(self.token, lake.iam.access)
+        super().__init__(Application(check, [surface]), host, port, _context(tls))
+        self._tls = tls is not None
+        self.emptier.start()
+
+    @property
+    def address(self) -> str:
+        """The address of the server, ``http://host:port/`` or ``https://host:port/``."""
+        return f"http{'s' if self._tls else ''}://{self.authority}/"
+
+    def close(self, *, seconds: float | None = 8.0) -> bool:
+        """Accept no new requests, and let active ones end; may be called again."""
+        ended = super().close(seconds=seconds)
+        for worker in (self.trash, self.pulls, self.emptier):
+            worker.close()
+        self._siblings.close()
+        return ended
+
+
+class _Siblings:
+    """The other servers of the system, of which this one fetches blocks. It signs for itself."""
+
+    def __init__(self, system: System, clock: Clock, ids: IdSource, *, tls: bool) -> None:
+        self._system = system
+        self._clock = clock
+        self._ids = ids
+        self._scheme = "https" if tls else "http"
+        self._clients: dict[str, KeepClient] = {}
+
+    def get(self, locator: Locator, server: str) -> bytes:
+        """Return a block of a server, ``host:port`` or its address."""
+        url = server if "://" in server else f"{self._scheme}://{server}"
+        client = self._clients.get(url)
+        if client is None:
+            client = self._clients[url] = KeepClient(
+                lambda: [Server("", url)],
+                self._system.token,
+                clock=self._clock,
+                ids=self._ids,
+                cache=BlockCache(0),
+                signer=self._system.signer,
+                limit_s=_PATIENCE_S,
+            )
+        return client.get(locator)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for client in self._clients.values():
+            client.close()
+
+
+def volumes_of(
+    folders: Iterable[Path], system: System, role: Role, clock: Clock, ids: IdSource
+) -> list[Volume]:
+    """Return the volumes in folders; a folder that is missing or empty becomes one."""
+    volumes: list[Volume] = []
+    for folder in folders:
+        if not folder.exists() or not any(folder.iterdir()):
+            FolderVolume.create(folder, ids=ids)
+        volume = FolderVolume(folder, role=role, clock=clock, ids=ids)
+        volumes.append(SealedVolume(volume, system.volume_keys) if system.volume_keys else volume)
+    return volumes
+
+
+def _context(tls: tuple[Path, Path] | None) -> ssl.SSLContext | None:
+    if tls is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(*tls)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInputError(f"certificate {tls[0]}, key {tls[1]}: {error}") from error
+    return context
