@@ -10,6 +10,7 @@ VENV ?= .venv
 DEMO_VENV ?= .venv-demo
 DBT_VENV ?= .venv-dbt
 DELTA_VENV ?= .venv-delta
+ARVADOS_VENV := .venv-arvados
 LOWEST_VENV ?= .venv-lowest
 ARGS ?=
 
@@ -18,13 +19,14 @@ READY := $(VENV)/.installed
 DEMO_READY := $(DEMO_VENV)/.installed
 DBT_READY := $(DBT_VENV)/.installed
 DELTA_READY := $(DELTA_VENV)/.installed
+ARVADOS_READY := $(ARVADOS_VENV)/.installed
 LOWEST_READY := $(LOWEST_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-lowest
+.PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-keep bench-scale bench-spark storm torture
+.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-lowest
 .PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -81,6 +83,9 @@ test-delta: $(READY) $(DELTA_READY) ## tables of Delta Lake on branches, and the
 
 test-hadoop: $(READY) ## Hadoop's own tests of a file system on the gateway; needs Java and Maven, fetches 100 MB once
 	$(BIN)/python -m tests.hadoop $(ARGS)
+
+test-arvados: $(READY) $(ARVADOS_READY) ## the Python client of Arvados, arv-put and arv-get on servers of Keep
+	$(BIN)/python -m pytest tests/long/arvados $(ARGS)
 
 # The tests of what needs no orchestrator, no Spark and no packages beside graveler's own. Old packages
 # warn of newer ones, so warnings are no errors, and programs whose warnings are errors do not run.
@@ -147,6 +152,9 @@ house: $(READY) ## the size of the product, and what a put, a join, a publish an
 bench: $(READY) ## the benchmarks
 	$(BIN)/python -m tests.bench $(ARGS)
 
+bench-keep: $(READY) ## measures a server of Keep and its data manager
+	$(BIN)/python -m tests.bench keep
+
 bench-scale: $(READY) ## lakes of ten million entries: half an hour and 20 GB; ARGS='--folder DIR stat hourly'
 	$(BIN)/python -m tests.bench.scale $(ARGS)
 
@@ -209,6 +217,9 @@ lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	$(BIN)/uv pip compile pyproject.toml --extra delta --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements-delta.lock $(ARGS)
+	$(BIN)/uv pip compile pyproject.toml --extra arvados --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  --output-file requirements-arvados.lock $(ARGS)
 	@mkdir -p build
 	@sed -n -E 's/^(($(TOOLS))==[^ ]*).*/\1/p' requirements.lock | sed 's/^moto=/moto[server]=/' >build/tools.in
 	$(BIN)/uv pip compile pyproject.toml build/tools.in $(addprefix --extra ,$(LOWEST)) \
@@ -217,7 +228,7 @@ lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	  --output-file requirements-lowest.lock
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) $(LOWEST_VENV) build dist docs/_build demo-lake
+	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) $(ARVADOS_VENV) $(LOWEST_VENV) build dist docs/_build demo-lake
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
 
 # $(call environment,FOLDER) makes a virtual environment with the lock's uv. pip checks the hash of
@@ -257,6 +268,13 @@ $(DBT_READY): requirements-dbt.lock requirements.lock pyproject.toml
 
 # Delta Lake is not published for the Spark version of requirements.lock. This is the oldest Spark
 # version that graveler supports.
+$(ARVADOS_READY): requirements-arvados.lock requirements.lock pyproject.toml
+	$(call environment,$(ARVADOS_VENV))
+	@$(ARVADOS_VENV)/bin/uv pip install --quiet --python $(ARVADOS_VENV)/bin/python \
+	  --no-deps --require-hashes --build-constraint requirements.lock \
+	  --requirement requirements-arvados.lock
+	@touch $@
+
 $(DELTA_READY): requirements-delta.lock requirements.lock pyproject.toml
 	$(call environment,$(DELTA_VENV))
 	@$(DELTA_VENV)/bin/uv pip install --quiet --python $(DELTA_VENV)/bin/python \

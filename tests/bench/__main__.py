@@ -12,6 +12,7 @@ from tests.bench.calibration import calibration
 from tests.bench.contention import contention
 from tests.bench.growth import growth
 from tests.bench.interference import interference
+from tests.bench.keep import keep
 from tests.bench.latency import latency
 from tests.bench.measure import Result
 from tests.bench.network import network
@@ -32,6 +33,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "network": network,
     "growth": growth,
     "standing": standing,
+    "keep": keep,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 IMAGES = PAGE.parent / "images"

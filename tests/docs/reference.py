@@ -7,6 +7,7 @@ from functools import cached_property
 import graveler
 import graveler.lake
 from graveler.gc.collector import GarbageCollector
+from graveler.iam.directory import Directory
 from graveler.ingest import Ingestion
 from graveler.lake.drivers import Drivers
 from graveler.lake.history import History
@@ -23,7 +24,19 @@ HEAD = """\
 `graveler` exports what applications use. This page has the first sentence of each docstring. Arguments and errors stand
 in the docstrings: `help(graveler.Repository.merge)`.
 """
-PLACES = (Tags, Protection, SplittingPolicy, Packing, Gates, Links, GarbageCollector, Ingestion)
+PLACES = (
+    *(
+        Tags,
+        Protection,
+        SplittingPolicy,
+        Packing,
+        Gates,
+        Links,
+        GarbageCollector,
+        Ingestion,
+        Directory,
+    ),
+)
 ON_SPARK = (Tables, Transaction)
 PARTS = (BranchWriter, Drivers, History, Upkeep)
 """Classes that only share the methods of a public class among several modules."""

@@ -13,10 +13,15 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 DBT_LOCK = (ROOT / "requirements-dbt.lock").read_text("utf-8")
 DELTA_LOCK = (ROOT / "requirements-delta.lock").read_text("utf-8")
+ARVADOS_LOCK = (ROOT / "requirements-arvados.lock").read_text("utf-8")
 LOWEST_LOCK = (ROOT / "requirements-lowest.lock").read_text("utf-8")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==([^ ;\\]+)", re.MULTILINE)
 PINNED = dict(PIN.findall(LOCK))
-APART = {"dbt": dict(PIN.findall(DBT_LOCK)), "delta": dict(PIN.findall(DELTA_LOCK))}
+APART = {
+    "dbt": dict(PIN.findall(DBT_LOCK)),
+    "delta": dict(PIN.findall(DELTA_LOCK)),
+    "arvados": dict(PIN.findall(ARVADOS_LOCK)),
+}
 """Extras with a lock and an environment of their own, with the pins of that lock."""
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
 SECTIONS = {"(core)": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
@@ -29,7 +34,9 @@ def name_of(requirement: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "lock", [LOCK, DBT_LOCK, DELTA_LOCK, LOWEST_LOCK], ids=["all", "dbt", "delta", "lowest"]
+    "lock",
+    [LOCK, DBT_LOCK, DELTA_LOCK, ARVADOS_LOCK, LOWEST_LOCK],
+    ids=["all", "dbt", "delta", "arvados", "lowest"],
 )
 def test_the_lock_names_no_address(lock):
     assert "://" not in lock
@@ -38,8 +45,8 @@ def test_the_lock_names_no_address(lock):
 
 @pytest.mark.parametrize(
     ("lock", "least"),
-    [(LOCK, 100), (DBT_LOCK, 30), (DELTA_LOCK, 20), (LOWEST_LOCK, 40)],
-    ids=["all", "dbt", "delta", "lowest"],
+    [(LOCK, 100), (DBT_LOCK, 30), (DELTA_LOCK, 20), (ARVADOS_LOCK, 20), (LOWEST_LOCK, 40)],
+    ids=["all", "dbt", "delta", "arvados", "lowest"],
 )
 def test_every_pin_of_the_lock_has_a_hash(lock, least):
     blocks = re.split(r"\n(?=\S)", lock.strip())

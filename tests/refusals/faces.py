@@ -288,7 +288,9 @@ class Gateway(Face):
         target = f"{path}?op={op}&user.name={self.TOKEN}&data=true&{query}"
         body = BytesIO(b"new") if op == "CREATE" else None
         request = Request(method, target, {"host": "x"}, body)
-        answer = Application(TokenCheck(self.TOKEN), [surface]).answer(request, lambda: None)
+        answer = Application(TokenCheck(self.TOKEN, self.scene.lake.iam.access), [surface]).answer(
+            request, lambda: None
+        )
         refused = json.loads(answer.content)["RemoteException"]
         return (answer.status, refused["exception"]), cast("str", refused["message"])
 
