@@ -11,16 +11,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
+from graveler.base import arguments as args
 from graveler.base.clock import Clock, IdSource
 from graveler.base.names import check_pairs
 from graveler.base.records import Schema
 from graveler.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from graveler.keep.locators import BLOCK_BYTES
 from graveler.keep.manifests import Manifest, portable_data_hash
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 
 _PIECE = 192 << 10
 _MOST_NAME = 255
+MOST_COPIES = 16
 _WHAT = "collection"
 
 
@@ -123,6 +126,7 @@ class Collections:
             InvalidInputError: The text is no manifest, or an argument is out of bounds.
         """
         text, now = _checked(manifest), self.clock.now()
+        args.text(owner, "owner", empty=True)
         made = Collection(
             f"grave-4zz18-{self._ids.unique()[-15:]}",
             owner,
@@ -131,15 +135,20 @@ class Collections:
             _pieces(text),
             now,
             now,
-            ephemeral_since=None if persisted else now,
-            replicas=replicas,
-            classes=classes,
+            ephemeral_since=now,
+            replicas=_replicas(replicas),
+            classes=args.texts(classes, "classes"),
             properties=_properties(properties),
             nonce=self._ids.unique(),
         )
         self._put_text(made, text)
         self._records.write(made.uuid, replace(made, name=""))
-        return self._named(made, name) if name else made
+        try:
+            made = self._named(made, name) if name else made
+            return self.persist(made.uuid) if args.flag(persisted, "persisted") else made
+        except (AlreadyExistsError, InvalidInputError):
+            self.delete(made.uuid)
+            raise
 
     def get(self, uuid: str) -> Collection:
         """Return a collection that can be read, or raise NotFoundError."""
@@ -195,7 +204,7 @@ class Collections:
                 )
                 self._put_text(new, text)
             if replicas is not None:
-                new = replace(new, replicas=replicas, confirmed=None)
+                new = replace(new, replicas=_replicas(replicas), confirmed=None)
             if properties is not None:
                 new = replace(new, properties=_properties(properties))
             self._versions.write(_version_key(now), now)
@@ -211,7 +220,12 @@ class Collections:
 
     def persist(self, uuid: str) -> Collection:
         """Keep a collection until it is made ephemeral or deleted."""
-        return self._update(uuid, lambda now: replace(now, ephemeral_since=None))
+        before = self.get(uuid)
+        now = self.clock.now()
+        kept = self._update(uuid, lambda found: replace(found, ephemeral_since=None, modified=now))
+        if self._has_ended(before):  # a sweep may have read it before it was kept
+            raise _no_collection(uuid)
+        return kept
 
     def demote(self, uuid: str) -> Collection:
         """Let a collection end one time to live from now; an ephemeral one ends when it would have."""
@@ -364,7 +378,16 @@ def _no_collection(uuid: str) -> NotFoundError:
 def _checked(manifest: str) -> str:
     parsed = Manifest.parse(manifest)
     parsed.files()
+    for block in parsed.blocks():
+        if not 0 <= (block.size or 0) <= BLOCK_BYTES:
+            raise InvalidInputError(f"{block.bare}: a block has at most {BLOCK_BYTES} bytes")
     return str(parsed.stripped())
+
+
+def _replicas(replicas: int) -> int:
+    if not 0 <= args.count(replicas, "replicas") <= MOST_COPIES:
+        raise InvalidInputError(f"replicas {replicas}: give 0 to {MOST_COPIES} copies")
+    return replicas
 
 
 def _pieces(text: str) -> int:
@@ -372,6 +395,7 @@ def _pieces(text: str) -> int:
 
 
 def _name(name: str) -> str:
+    args.text(name, "name", empty=True)
     if len(name.encode()) > _MOST_NAME or "\0" in name or "/" in name or name in {".", ".."}:
         raise InvalidInputError(
             f"name {name[:80]!r}: give at most {_MOST_NAME} bytes without / and NUL, and not '.' or '..'"

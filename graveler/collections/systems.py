@@ -12,9 +12,10 @@ from datetime import timedelta
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from graveler.base.arguments import count, duration
 from graveler.base.clock import Clock, IdSource
 from graveler.base.records import HEX, Schema, mapping
-from graveler.collections.collections import Collections
+from graveler.collections.collections import MOST_COPIES, Collections
 from graveler.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from graveler.keep.cache import BlockCache
 from graveler.keep.client import KeepClient
@@ -29,7 +30,6 @@ TWO_WEEKS = timedelta(days=14)
 _KEY = "system"
 _SERVER = re.compile(r"[a-z0-9]{5}-bi6l4-[a-z0-9]{15}")
 _LEAST_TTL = timedelta(minutes=1)
-_MOST_COPIES = 16
 _KEY_BYTES = 32
 
 
@@ -120,12 +120,15 @@ class Systems:
             AlreadyExistsError: The lake has a system of this name.
             InvalidInputError: A setting is out of bounds.
         """
+        duration(ttl, "ttl")
+        duration(trash_life, "trash_life")
+        count(replication, "replication")
         if not _LEAST_TTL <= ttl <= LONGEST_DURATION or not trash_life.total_seconds() >= 0:
             raise InvalidInputError(
                 f"ttl {ttl}, trash_life {trash_life}: give at least {_LEAST_TTL}, 0"
             )
-        if not 1 <= replication <= _MOST_COPIES:
-            raise InvalidInputError(f"replication {replication}: give 1 to {_MOST_COPIES} copies")
+        if not 1 <= replication <= MOST_COPIES:
+            raise InvalidInputError(f"replication {replication}: give 1 to {MOST_COPIES} copies")
         made = System(
             check_name(name),
             secrets.token_bytes(_KEY_BYTES),
@@ -151,7 +154,10 @@ class Systems:
     def add_server(self, name: str, url: str, uuid: str = "") -> KeepServer:
         """Add a server, or give the server of `uuid` another address, and return it."""
         self.get(name)
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            parts = urlsplit("")
         if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path not in {"", "/"}:
             raise InvalidInputError(f"url {url!r}: give http://host:port/ or https://host:port/")
         uuid = uuid or f"grave-bi6l4-{self.ids.unique()[-15:]}"
@@ -160,14 +166,18 @@ class Systems:
                 f"uuid {uuid!r}: give 5 characters, -bi6l4-, and 15 of a-z, 0-9"
             )
         address = f"{parts.scheme}://{parts.netloc}/"
+        Server(uuid, address)
         for other in self.servers(name):
             if other.url == address and other.uuid != uuid:
                 raise AlreadyExistsError(
                     f"{address} is server {other.uuid} already: give that uuid, or remove that server"
                 )
-        return self._change(
-            name, uuid, lambda _: KeepServer(uuid, address, nonce=self.ids.unique())
-        )
+
+        def moved(server: KeepServer | None) -> KeepServer:
+            state = ServerState.ACTIVE if server is None else server.state
+            return KeepServer(uuid, address, state, nonce=self.ids.unique())
+
+        return self._change(name, uuid, moved)
 
     def drain_server(self, name: str, uuid: str) -> KeepServer:
         """Let clients write to a server no more, so that its blocks move to others, and return it."""
@@ -182,6 +192,8 @@ class Systems:
     def remove_server(self, name: str, uuid: str) -> None:
         """Forget a server, whether or not it has blocks."""
         servers = self._servers(name)
+        if servers.get(uuid) is None:
+            raise _no_server(name, uuid)
         while (found := servers.find(uuid)) is not None and not servers.remove(
             uuid, found.predicate
         ):

@@ -188,6 +188,59 @@ def test_a_page_is_sorted_and_goes_on(collections):
     assert [each.uuid for each in collections.page(owner="ann")] == sorted(made[1::2])
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"replicas": -1}, "replicas"),
+        ({"replicas": 1.5}, "replicas"),
+        ({"replicas": 17}, "give 0 to 16"),
+        ({"classes": "ssd"}, "classes"),
+        ({"name": "\ud800"}, "name"),
+        ({"owner": "\ud800"}, "owner"),
+        ({"persisted": "yes"}, "persisted"),
+    ],
+)
+def test_an_argument_without_a_meaning_is_refused(collections, options, reason):
+    with pytest.raises(InvalidInputError, match=reason):
+        collections.create(FOO, **options)
+    made = collections.create(BAR)
+    if "replicas" in options:
+        with pytest.raises(InvalidInputError, match=reason):
+            collections.change(made.uuid, **options)
+    assert needed(collections) in ([BAR], [FOO, BAR], [BAR, FOO])
+    assert [each.uuid for each in collections.page()] == [made.uuid]
+
+
+@pytest.mark.parametrize("size", [(64 << 20) + 1, 1 << 32, 10**18])
+def test_a_manifest_of_blocks_that_cannot_be_is_refused(collections, size):
+    with pytest.raises(InvalidInputError, match="at most 67108864 bytes"):
+        collections.create(f". {'a' * 32}+{size} 0:1:x\n")
+
+
+def test_a_refused_name_leaves_nothing_that_is_kept(collections, clock):
+    collections.create(FOO, name="flights")
+    with pytest.raises(AlreadyExistsError):
+        collections.create(BAR, name="flights", persisted=True)
+    assert len(collections.page()) == 1
+    clock.advance(TTL)
+    assert needed(collections) == []
+
+
+def test_a_collection_that_ends_while_it_is_persisted_is_not_acknowledged(kv, clock):
+    between, ids = _Between(kv), SequenceIds()
+    ours = Collections(between, "main", TTL, clock=clock, ids=ids)
+    made = ours.create(FOO)
+    between.at, between.work = 1, lambda: clock.advance(TTL)
+    with pytest.raises(NotFoundError):
+        ours.persist(made.uuid)
+
+
+def test_what_is_persisted_is_new_to_a_sweep_that_runs(collections, clock):
+    made = collections.create(FOO)
+    began = clock.now()
+    assert collections.persist(made.uuid).modified > began
+
+
 class _Between(KVWrapper):
     """Runs other work before a call of `set_if`, once."""
 
@@ -262,9 +315,9 @@ class Histories(RuleBasedStateMachine):
             made = self.collections.create(manifest, name=name, persisted=persisted)
         except AlreadyExistsError:
             assert taken
-            nameless = [each for each in self.collections.page() if each.uuid not in self.model]
-            for each in nameless:
-                self.model[each.uuid] = ("", manifest, end, end)
+            now = self._now()
+            for each in self.collections.needed():  # the refused one is deleted
+                self.model.setdefault(each.uuid, ("", manifest, now, now + TTL))
         else:
             assert not taken
             self.model[made.uuid] = (name, manifest, end, end)

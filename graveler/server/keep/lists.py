@@ -10,14 +10,15 @@ from graveler.keep.locators import Locator
 from graveler.keep.workers import PullItem, TrashItem
 from graveler.server.messages import Body, HttpError
 
-_MOST_BYTES = 256 << 20
+MOST_BYTES = 256 << 20
+_HAVE_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _MOST_BLOCKS = 10_000
 _SERVER = re.compile(r"https?://[^/\s]+/?|[^/\s:]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}")
 
 
-def document(body: Body | None) -> Any:
-    """Return the JSON document of a body.
+def document(body: Body | None, most: int = MOST_BYTES) -> Any:
+    """Return the JSON document of a body of at most so many bytes.
 
     Raises:
         InvalidInputError: The body is none.
@@ -26,16 +27,17 @@ def document(body: Body | None) -> Any:
     while body is not None and (piece := body.read(_PIECE_BYTES)):
         pieces.append(piece)
         size += len(piece)
-        if size > _MOST_BYTES:
-            raise HttpError(413, f"a list has at most {_MOST_BYTES} bytes")
+        if size > most:
+            raise HttpError(413, f"a list has at most {most} bytes")
     try:
         return json.loads(b"".join(pieces))
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"the body is not JSON: {error}") from None
 
 
-def have(found: Any) -> tuple[list[str], bool]:
+def have(body: Body | None) -> tuple[list[str], bool]:
     """Return the hashes that a client asks for, and whether they are to be kept."""
+    found = document(body, _HAVE_BYTES)
     blocks = _field(found, "blocks", list)
     if len(blocks) > _MOST_BLOCKS:
         raise InvalidInputError(f"{len(blocks)} blocks: ask for at most {_MOST_BLOCKS} at once")
@@ -57,7 +59,7 @@ def _pull(item: Any) -> PullItem:
     for server in servers:
         if not isinstance(server, str) or not _SERVER.fullmatch(server):
             raise InvalidInputError(f"server {server!r}: give host:port or the address of a server")
-    return PullItem(locator, tuple(servers), item.get("mount_uuid") or None)
+    return PullItem(locator, tuple(servers), _volume(item))
 
 
 def trash(found: Any) -> tuple[list[TrashItem], float | None]:
@@ -67,7 +69,7 @@ def trash(found: Any) -> tuple[list[TrashItem], float | None]:
             TrashItem(
                 _locator(_field(item, "locator", str)).digest,
                 _field(item, "block_mtime", int),
-                item.get("mount_uuid") or None,
+                _volume(item),
             )
             for item in found
         ], None
@@ -80,6 +82,13 @@ def _locator(text: Any) -> Locator:
     if not isinstance(text, str):
         raise InvalidInputError(f"{text!r} is not the locator of a block")
     return Locator.parse(text)
+
+
+def _volume(item: Mapping[str, Any]) -> str | None:
+    volume = item.get("mount_uuid") or None
+    if not isinstance(volume, str | None):
+        raise InvalidInputError(f"mount_uuid {volume!r}: give the UUID of a volume")
+    return volume
 
 
 def _field(item: Any, name: str, kind: type) -> Any:

@@ -240,7 +240,7 @@ class Keep:
     def _have(self, request: Request) -> Answer:
         """Answer which of many blocks are missing, and keep the others for another time to live."""
         self._require(request, WRITE)
-        digests, touch = lists.have(lists.document(request.body))
+        digests, touch = lists.have(request.body)
         return Answer.json({"missing": self._store.have(digests, touch=touch)})
 
     def _documented(self, request: Request, path: str) -> Answer:
