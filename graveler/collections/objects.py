@@ -9,7 +9,7 @@ partition ``gone:<system>`` has the record of each object that was deleted or re
 # ruff: noqa: D102
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,9 +17,15 @@ from typing import Any, BinaryIO
 
 from graveler.base.clock import Clock, IdSource, unix_us
 from graveler.base.records import Schema
-from graveler.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
-from graveler.keep.client import KeepClient
+from graveler.collections.systems import Systems
+from graveler.errors import (
+    BackendUnavailableError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+)
 from graveler.keep.files import BlockList, BlockWriter, open_runs
+from graveler.keep.locators import Locator
 from graveler.keep.manifests import Run
 from graveler.kv.record_store import RecordStore, Version
 from graveler.kv.store import ABSENT, KVStore
@@ -53,6 +59,7 @@ class Named:
 
 
 _FEW = 4
+_PART = 4
 _NAMED = Schema(Named, "object on Keep", states_format=True)
 
 
@@ -76,7 +83,7 @@ class KeepObjects(ObjectStore):
         self,
         uri: str,
         kv: KVStore,
-        client: Callable[[str], KeepClient],
+        systems: Systems,
         *,
         clock: Clock,
         ids: IdSource,
@@ -90,7 +97,8 @@ class KeepObjects(ObjectStore):
         self._partition = f"objects:{system}"
         self._names = names_of(kv, system, root)
         self._gone = gone_of(kv, system)
-        self._client = client(system)
+        self._client = systems.client(system)
+        self._ttl = systems.get(system).ttl
         self._clock = clock
         self._ids = ids
 
@@ -186,6 +194,7 @@ class KeepObjects(ObjectStore):
 
     def _stored(self, objects: Sequence[tuple[str, Body]]) -> Sequence[Named]:
         """Store the blocks of bodies, of which small ones share blocks."""
+        began = self._clock.now()
         with ExitStack() as stack:
             readers = []
             for key, body in objects:
@@ -193,6 +202,8 @@ class KeepObjects(ObjectStore):
                 readers.append(stack.enter_context(BodyReader(body)))
             written = dict(BlockWriter(self._client).write(enumerate(readers)))
             now = self._clock.now()
+            if now - began > self._ttl / _PART:
+                self._touch(run.locator for runs in written.values() for run in runs)
             return [
                 Named(
                     reader.size,
@@ -203,6 +214,15 @@ class KeepObjects(ObjectStore):
                 )
                 for at, reader in enumerate(readers)
             ]
+
+    def _touch(self, blocks: Iterable[Locator]) -> None:
+        """Keep blocks that were written long ago for another time to live."""
+        found = self._client.have({block.digest: block for block in blocks}.values())
+        if gone := sorted(digest for digest, servers in found.items() if not servers):
+            raise BackendUnavailableError(
+                f"block {gone[0]} was trashed while the rest was uploaded, which took longer than the "
+                f"time to live of {self._ttl}: repeat, or give the system a longer one"
+            )
 
     def _runs(self, named: Named) -> Sequence[Run]:
         return BlockList.load(self._client, named.blocks).runs

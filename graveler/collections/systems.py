@@ -16,7 +16,7 @@ from graveler.base.arguments import count, duration
 from graveler.base.clock import Clock, IdSource
 from graveler.base.records import HEX, Schema, mapping
 from graveler.collections.collections import MOST_COPIES, Collections
-from graveler.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from graveler.errors import AlreadyExistsError, InvalidInputError, NotFoundError, StateError
 from graveler.keep.cache import BlockCache
 from graveler.keep.client import KeepClient
 from graveler.keep.signatures import Signer
@@ -88,6 +88,20 @@ class KeepServer:
     nonce: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KnownVolume:
+    """A volume that was served.
+
+    Attributes:
+        place: The name of its machine, and its folder there.
+    """
+
+    uuid: str
+    system: str
+    place: str
+
+
+_VOLUME = Schema(KnownVolume, "volume of Keep", states_format=True)
 _SYSTEM = Schema(
     System,
     "system of Keep",
@@ -105,6 +119,9 @@ class Systems:
         self.kv = kv
         self.clock = clock
         self.ids = ids
+        self._volumes: RecordStore[KnownVolume] = RecordStore(
+            kv, "keep", encode=_VOLUME.encode, decode=_VOLUME.decode
+        )
 
     def create(
         self,
@@ -227,6 +244,31 @@ class Systems:
             cache=cache,
             signer=None if token else system.signer,
         )
+
+    def claim_volume(self, name: str, uuid: str, place: str) -> None:
+        """Note that a volume belongs to a system, and where it is.
+
+        Raises:
+            StateError: It belongs to another system.
+        """
+
+        def claimed(found: KnownVolume | None) -> KnownVolume:
+            if found is not None and found.system != name:
+                raise StateError(
+                    f"{place} is a volume of the system {found.system!r}: a sweep of {name!r} would trash "
+                    "its blocks; give another folder"
+                )
+            return KnownVolume(uuid, name, place)
+
+        for key in (f"uuids/{uuid}", f"places/{place}"):
+            self._volumes.update(
+                key, claimed, what=f"volume {uuid}", clock=self.clock, ids=self.ids
+            )
+
+    def volume_at(self, place: str) -> str:
+        """Return the UUID of the volume that was at a place, or ""."""
+        found = self._volumes.get(f"places/{place}")
+        return "" if found is None else found.uuid
 
     def _change(
         self, name: str, uuid: str, change: Callable[[KeepServer | None], KeepServer]

@@ -5,8 +5,8 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from graveler.base.records import Schema
@@ -20,9 +20,12 @@ from graveler.datamanager.plan import Plan
 from graveler.datamanager.sweep import Receipt, Roots, Sweep
 from graveler.errors import (
     BackendUnavailableError,
+    CorruptionError,
     GravelerError,
     NotFoundError,
+    ObjectNotFoundError,
     PermissionDeniedError,
+    StateError,
 )
 from graveler.keep.client import KeepClient
 from graveler.keep.files import BlockList, list_block
@@ -35,6 +38,8 @@ from graveler.lake import Lake
 
 T = TypeVar("T")
 _LAST = "last"
+_TURN = "turn"
+_LONGEST = timedelta(hours=1)
 _log = logging.getLogger(__name__)
 _RECEIPT = Schema(Receipt, "receipt of a sweep", states_format=True)
 _OK = 200
@@ -56,6 +61,7 @@ class SystemRoots(Roots):
     system: str
     collections: Collections
     client: KeepClient
+    unreadable: list[str] = field(default_factory=list)
 
     def read(self) -> tuple[datetime, Iterable[Source]]:
         """Return the time, and the sources of all roots."""
@@ -98,8 +104,18 @@ class SystemRoots(Roots):
         held = list_block(named.blocks)
         if held is not None:
             yield held
-        for run in BlockList.load(self.client, named.blocks).runs:
+        try:
+            runs = BlockList.load(self.client, named.blocks).runs
+        except (ObjectNotFoundError, CorruptionError) as error:
+            self.unreadable.append(f"a list of blocks cannot be read: {error}")
+            return
+        for run in runs:
             yield Locator(run.locator.digest, run.locator.size)
+
+    @property
+    def doubt(self) -> str:
+        """The first list of blocks that cannot be read."""
+        return next(iter(self.unreadable), "")
 
     def _collection(self, collection: Collection) -> Source:
         manifest = Manifest.parse(self.collections.manifest(collection))
@@ -131,7 +147,9 @@ class HttpServer:
 
     def mounts(self) -> Sequence[Any]:
         """Return the volumes of the server."""
-        found: Sequence[Any] = json.loads(self._sent("GET", "/mounts"))
+        found = self._document("/mounts")
+        if not isinstance(found, list):
+            raise self._other(found)
         return found
 
     def index(self, volume: str, prefix: str) -> Iterator[bytes]:
@@ -159,8 +177,22 @@ class HttpServer:
 
     def receipts(self) -> Mapping[str, Any]:
         """Return what became of the last lists."""
-        state: Mapping[str, Any] = json.loads(self._sent("GET", "/state.json"))
-        return dict(state["lists"])
+        found = self._document("/state.json")
+        if not isinstance(found, dict) or not isinstance(found.get("lists"), dict):
+            raise self._other(found)
+        return dict(found["lists"])
+
+    def _document(self, path: str) -> Any:
+        answer = self._sent("GET", path)
+        try:
+            return json.loads(answer)
+        except ValueError:
+            raise self._other(answer) from None
+
+    def _other(self, found: Any) -> BackendUnavailableError:
+        return BackendUnavailableError(
+            f"{self.address} is no server of Keep: it answers {str(found)[:60]!r}; correct its address"
+        )
 
     def _sent(self, method: str, path: str, body: bytes = b"") -> bytes:
         request = Request(method, path, {}, body, most=_MOST_BYTES)
@@ -170,6 +202,17 @@ class HttpServer:
         if answer.status != _OK:
             raise BackendUnavailableError(f"{method} {path}: {answer.text}")
         return answer.body
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The turn of one sweep."""
+
+    name: str
+    until: datetime
+
+
+_TURNS = Schema(Turn, "turn of a sweep", states_format=True)
 
 
 class DataManager:
@@ -186,6 +229,13 @@ class DataManager:
             encode=_RECEIPT.encode,
             decode=_RECEIPT.decode,
         )
+        self._turns: RecordStore[Turn] = RecordStore(
+            lake.keep.kv,
+            f"keep:{system}",
+            prefix=b"sweeps/",
+            encode=_TURNS.encode,
+            decode=_TURNS.decode,
+        )
 
     def sweep(self, *, prefix: str = "", dry_run: bool = False, force: bool = False) -> Receipt:
         """Sweep once, and return what was found and done.
@@ -198,8 +248,16 @@ class DataManager:
             GravelerError: A server did not answer, or what was found is not what a sweep may rely
                 on. Nothing was trashed.
         """
-        if not dry_run:
+        if dry_run:
+            return self._swept(prefix, dry_run=True, force=force)
+        name = self._begin()
+        try:
             self._collect()
+            return self._swept(prefix, dry_run=False, force=force)
+        finally:
+            self._end(name)
+
+    def _swept(self, prefix: str, *, dry_run: bool, force: bool) -> Receipt:
         last = self._receipts.get(_LAST)
         receipt, plan = self._with(
             lambda sweep: sweep.run(
@@ -227,6 +285,29 @@ class DataManager:
     def last(self) -> Receipt | None:
         """Return the receipt of the last sweep, or None."""
         return self._receipts.get(_LAST)
+
+    def _begin(self) -> str:
+        """Take the turn of a sweep, or raise StateError while another one has it."""
+        now = self._systems.clock.now()
+        turn = Turn(self._systems.ids.unique(), now + _LONGEST)
+
+        def taken(found: Turn | None) -> Turn:
+            if found is not None and found.until > now:
+                raise StateError(
+                    f"another data manager sweeps the system {self._name!r}: wait until it ends, at "
+                    f"{found.until:%H:%M} UTC at the latest if it has died"
+                )
+            return turn
+
+        self._turns.update(
+            _TURN, taken, what="turn", clock=self._systems.clock, ids=self._systems.ids
+        )
+        return turn.name
+
+    def _end(self, name: str) -> None:
+        found = self._turns.find(_TURN)
+        if found is not None and found.record.name == name:
+            self._turns.remove(_TURN, found.predicate)
 
     def _collect(self) -> None:
         """Reap runs and collect garbage of the repositories on the system: what they delete is needed less.

@@ -73,6 +73,10 @@ class Roots(Protocol):
     def newer(self, generation: Any) -> Iterable[Source]:
         """Return the sources of roots that were added or changed after a generation."""
 
+    @property
+    def doubt(self) -> str:
+        """Why the roots may need more blocks than they say; "" if they do not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -191,7 +195,9 @@ class Sweep:
         generation, plan = self._plan(mounts, started, prefix)
         self._check_live(plan.blocks)
         spared = sum(plan.spare(source.blocks) for source in self.roots.newer(generation))
-        withheld = "" if force else self._withheld(plan)
+        withheld = self.roots.doubt or ("" if force else self._withheld(plan))
+        if not dry_run and self._topology(self._mounts()) != topology:
+            withheld = "a server or a volume was added, removed or drained meanwhile"
         most_pulls, most_trash = (0, 0) if dry_run else self.limits
         pulls = self._send("pulls", plan, limit=most_pulls, send=most_pulls > 0)
         trash = self._send("trash", plan, limit=0 if withheld else most_trash, send=most_trash > 0)

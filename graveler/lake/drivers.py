@@ -151,6 +151,6 @@ class Drivers:
     def _opened(self, uri: str) -> ObjectStore:
         clock, ids = self._clock, self._ids
         if uri.startswith("keep://"):
-            return KeepObjects(uri, self._kv, self.keep.client, clock=clock, ids=ids)
+            return KeepObjects(uri, self._kv, self.keep, clock=clock, ids=ids)
         options, patience = self._config.options_of(uri), self._config.no_progress_s
         return open_store(uri, options, clock=clock, ids=ids, no_progress_s=patience)

@@ -226,7 +226,7 @@ def test_a_refused_name_leaves_nothing_that_is_kept(collections, clock):
     assert needed(collections) == []
 
 
-def test_a_collection_that_ends_while_it_is_persisted_is_not_acknowledged(kv, clock):
+def test_a_collection_that_ends_meanwhile_is_not_persisted(kv, clock):
     between, ids = _Between(kv), SequenceIds()
     ours = Collections(between, "main", TTL, clock=clock, ids=ids)
     made = ours.create(FOO)

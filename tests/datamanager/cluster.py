@@ -179,6 +179,8 @@ class Cluster:
         self.calls.append(("", "read"))
         return 1, [self.source(root) for root in self.needed]
 
+    doubt = ""
+
     def newer(self, generation):
         assert generation == 1
         self.calls.append(("", "newer"))

@@ -6,6 +6,8 @@ import pytest
 
 from graveler.datamanager.manager import DataManager
 from graveler.errors import BackendUnavailableError, StateError
+from graveler.keep.locators import Locator
+from graveler.server.messages import Answer
 from graveler.testing import World
 from tests.harness.keep_system import FOO, TTL, System
 
@@ -121,3 +123,75 @@ def test_the_last_receipt_is_kept(system, repo):
     receipt = system.sweep()
     assert DataManager(system.lake, "main").last() == receipt
     assert "balanced" in receipt.report()
+
+
+def test_only_one_data_manager_sweeps_at_a_time(system, repo, monkeypatch, world):
+    repo.branch("main").put("foo", b"foo")
+    other = DataManager(system.lake, "main")
+    errors = []
+
+    def sweep_beside(self):
+        with pytest.raises(StateError, match="another data manager sweeps the system 'main'"):
+            other.sweep()
+        errors.append(self)
+
+    monkeypatch.setattr(DataManager, "_collect", sweep_beside)
+    system.sweep()
+    assert len(errors) == 1
+    monkeypatch.undo()
+    other.sweep()
+    other._begin()  # it dies
+    world.clock.advance(hours=1)
+    system.sweep()
+
+
+def test_an_unreadable_list_of_blocks_withholds_trash_only(system, repo, world, monkeypatch):
+    monkeypatch.setattr("graveler.keep.files.LIST_CHARACTERS", 10)
+    main = repo.branch("main")
+    for number in range(8):
+        main.put(f"{number}", b"%d" % number)
+    main.put("foo", b"foo")
+    client = system.lake.keep.client("main")
+    client.put(b"bar")
+    client.close()
+    world.clock.advance(TTL + timedelta(hours=1))
+    held = Locator.of(FOO.bare.encode())
+    for server, _ in system.servers.values():
+        for file in (server.folders[0] / held.digest[:3]).glob(f"{held.digest}*"):
+            file.unlink()
+    first = system.copies()[0]
+    system.start(first, system.lose(first))
+    receipt = system.sweep()
+    assert "a list of blocks cannot be read" in receipt.withheld
+    assert receipt.trash.sent == 0
+    assert receipt.pulls.sent > 0
+    assert held.bare in receipt.lost
+
+
+def test_a_long_upload_touches_its_first_blocks(system, repo, world):
+    class Slow:
+        """A body that takes longer than the time to live."""
+
+        def __init__(self):
+            self.pieces = [bytes(64 << 20), b"end", b""]
+
+        def read(self, size):
+            piece = self.pieces[0][:size]
+            self.pieces[0] = self.pieces[0][size:]
+            if not self.pieces[0] and len(self.pieces) > 1:
+                self.pieces.pop(0)
+                world.clock.advance(TTL / 2)
+            return piece
+
+    repo.branch("main").put("large", Slow())
+    world.clock.advance(TTL / 2 + timedelta(hours=1))
+    system.sweep()
+    assert len(system.copies(Locator.of(bytes(64 << 20)))) == 2
+
+
+def test_a_server_that_is_something_else_is_named(system, repo, monkeypatch):
+    repo.branch("main").put("foo", b"foo")
+    server, uuid = system.servers["a"]
+    monkeypatch.setattr(server.surface, "answer", lambda _: Answer(content=b"<html>"))
+    with pytest.raises(BackendUnavailableError, match=f"server {uuid}.*is no server of Keep"):
+        system.sweep()

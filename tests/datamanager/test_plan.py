@@ -151,7 +151,7 @@ def test_copies_of_another_class_are_not_those_that_are_wanted():
         assert plan.tallies() == plans[0].tallies()
 
 
-def test_a_block_without_a_copy_is_lost_also_if_nothing_is_writable():
+def test_a_block_without_a_copy_is_lost_on_read_only_volumes():
     mounts = [replace(mount, writable=False) for mount in MOUNTS]
     assert planned([{}, {}, {}], [source("a", [A])], mounts).tallies()["lost"].blocks == 1
 

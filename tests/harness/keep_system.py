@@ -23,7 +23,7 @@ class System:
             self.start(name)
 
     def start(self, name, uuid=""):
-        server = KeepServer(self.lake, "main", [self.folder / name])
+        server = KeepServer(self.lake, "main", [self.folder / name], new_disks=bool(uuid))
         record = self.lake.keep.add_server("main", server.address, uuid)
         self.servers[name] = server, record.uuid
 

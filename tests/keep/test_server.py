@@ -7,7 +7,7 @@ from http.client import HTTPConnection, HTTPSConnection, RemoteDisconnected
 
 import pytest
 
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, NotFoundError, StateError
 from graveler.keep.locators import BLOCK_BYTES, EMPTY, Locator
 from graveler.keep.signatures import Signer
 from graveler.server.keep.service import KeepServer
@@ -422,3 +422,93 @@ def certificate(tmp_path_factory):
     from tests.harness.certificates import of_localhost
 
     return of_localhost(tmp_path_factory.mktemp("certificate"))
+
+
+def test_a_client_that_is_too_slow_holds_no_memory(serve, monkeypatch):
+    monkeypatch.setattr("graveler.server.keep.blocks._PATIENCE_S", -1.0)
+    client = serve(buffers=1)
+    assert client("PUT", f"/{FOO}", b"foo")[0] == 408
+    assert client.json("/state.json")["buffers"]["in_use"] == 0
+
+
+def test_a_question_for_many_blocks_is_bounded(client):
+    body = json.dumps({"blocks": [], "x": "x" * (1 << 20)})
+    assert client("POST", "/have", body)[0] == 413
+
+
+def test_a_volume_that_is_no_text_is_refused(client):
+    body = json.dumps([{"locator": FOO, "block_mtime": 1, "mount_uuid": ["x"]}])
+    assert client("PUT", "/trash", body, token=client.manager)[0] == 400
+
+
+def test_a_folder_has_one_server(serve, lake, tmp_path):
+    serve()
+    with pytest.raises(StateError, match="another server has"):
+        KeepServer(lake, "main", [tmp_path / "volume00"])
+
+
+def test_a_folder_of_another_system_is_refused(serve, lake, tmp_path):
+    serve().server.cut()
+    lake.keep.create("second")
+    with pytest.raises(StateError, match="a volume of the system 'main'"):
+        KeepServer(lake, "second", [tmp_path / "volume00"])
+
+
+def test_a_disk_that_is_not_mounted_is_not_a_new_volume(serve, lake, tmp_path):
+    serve().server.cut()
+    (tmp_path / "volume00").rename(tmp_path / "elsewhere")
+    for empty in (False, True):
+        if empty:
+            (tmp_path / "volume00").mkdir()
+        with pytest.raises(StateError, match="is empty, and was volume"):
+            KeepServer(lake, "main", [tmp_path / "volume00"])
+    KeepServer(lake, "main", [tmp_path / "volume00"], new_disks=True).cut()
+
+
+def test_a_scrub_mends_a_damaged_copy_from_another_server(serve, lake, tmp_path):
+    here, there = serve(scrub_bytes=0), serve()
+    for client in (here, there):
+        lake.keep.add_server("main", client.server.address)
+        client.put(b"foo")
+    (copy,) = (tmp_path / "volume00").glob(f"*/{FOO}")
+    copy.write_bytes(b"bar")
+    found = here.server._scrub.run()
+    assert (found.damaged, found.healed, found.lost) == (1, 1, [])
+    assert copy.read_bytes() == b"foo"
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        *(
+            (url, "give http://")
+            for url in ("", "host", "ftp://h:1", "http://h:1/path", "http://[::1")
+        ),
+        *(
+            (url, "give http://host:port")
+            for url in ("http://h:x/", "http://h:99999", "http://u:p@h:1/")
+        ),
+    ],
+)
+def test_an_address_of_no_server_is_refused(lake, url, reason):
+    with pytest.raises(InvalidInputError, match=reason):
+        lake.keep.add_server("main", url)
+    assert list(lake.keep.servers("main")) == []
+
+
+def test_a_server_that_moves_stays_as_it_was(lake):
+    uuid = lake.keep.add_server("main", "http://a:1/").uuid
+    lake.keep.drain_server("main", uuid)
+    assert lake.keep.add_server("main", "http://b:1/", uuid).state == "draining"
+    with pytest.raises(NotFoundError, match="has no server 'other'"):
+        lake.keep.remove_server("main", "other")
+    lake.keep.remove_server("main", uuid)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"replication": 1.5}, {"replication": True}, {"replication": 0}, {"ttl": 14}]
+)
+def test_a_system_has_settings_with_a_meaning(lake, settings):
+    with pytest.raises(InvalidInputError):
+        lake.keep.create("other", **settings)
+    lake.keep.create("other")

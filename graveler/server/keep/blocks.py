@@ -4,13 +4,45 @@ import re
 import socket
 from collections.abc import Callable
 from contextlib import closing
+from time import monotonic
 from typing import BinaryIO
 
 from graveler.errors import CorruptionError
 from graveler.keep.transfers import PIECE_BYTES, Block
-from graveler.server.messages import HttpError, Piece
+from graveler.server.messages import Body, ClientGoneError, HttpError, Piece
 
+_LEAST_RATE = 256 << 10
+"""The bytes in a second of a body, below which the request ends: it holds memory for a block."""
+_PATIENCE_S = 20.0
 _RANGE = re.compile(r"bytes=([0-9]{1,18})?-([0-9]{1,18})?")
+
+
+class Pace:
+    """The time that a block may take to come or to go."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+
+    def allows(self, size: int) -> bool:
+        """Return whether the first `size` bytes did not take too long."""
+        return monotonic() - self._began <= _PATIENCE_S + size / _LEAST_RATE
+
+
+class PacedBody:
+    """The body of a block, which ends the request if it comes too slowly."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self._size = 0
+        self._pace = Pace()
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes; none at the end."""
+        piece = self._body.read(size)
+        self._size += len(piece)
+        if not self._pace.allows(self._size):
+            raise HttpError(408, f"a block comes with at least {_LEAST_RATE} bytes a second")
+        return piece
 
 
 class Length:
@@ -38,7 +70,12 @@ class BlockDownload:
         """Send the bytes, and close the block."""
         with closing(self._block) as block:
             if block.content is not None:
-                write(block.content[self._start : self._start + self.length])
+                pace = Pace()
+                for at in range(0, self.length, PIECE_BYTES):
+                    first = self._start + at
+                    write(block.content[first : first + min(PIECE_BYTES, self.length - at)])
+                    if not pace.allows(at + PIECE_BYTES):
+                        raise ClientGoneError("the client takes the block too slowly")
             elif block.file is not None:
                 sent = self._sent(block.file, connection, write)
                 if sent < self.length:

@@ -1,16 +1,23 @@
 """A server of a system of Keep."""
 
+import fcntl
+import os
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from logging import INFO, WARNING, getLogger
 from pathlib import Path
+from socket import gethostname
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from graveler.base.arguments import several
 from graveler.base.clock import Clock, IdSource
 from graveler.collections.systems import System
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, StateError
 from graveler.keep.cache import BlockCache
 from graveler.keep.client import KeepClient
 from graveler.keep.locators import Locator
+from graveler.keep.scrub import Scrub
 from graveler.keep.store import BlockStore
 from graveler.keep.transport import Server
 from graveler.keep.volumes.folder import FolderVolume
@@ -29,6 +36,8 @@ _LOW = 0.1
 """The share of a disk that must be free, or its trash is deleted."""
 _EMPTIES_EVERY_S = 3600.0
 _PATIENCE_S = 2.0
+_SCRUBS_EVERY_S = 86_400.0
+_log = getLogger(__name__)
 
 
 class KeepServer(Service):
@@ -45,8 +54,13 @@ class KeepServer(Service):
         verifies: Whether each read verifies the block, and not only a read that asks for it.
         compat: Whether answers are those of today's keepstore of Arvados where the design of 2014
             says something else.
+        scrub_bytes: The bytes in a second that a scrub reads at most, which verifies all copies again and
+            again, and mends damaged ones; 0 for no scrub.
+
+        new_disks: Whether an empty folder that was a volume is the place of another disk.
 
     Raises:
+        StateError: A folder belongs to another system or another server, or its disk is not mounted.
         InvalidInputError: Other machines reach the address and there is no TLS, or a folder is no volume
             and not empty.
     """
@@ -65,6 +79,8 @@ class KeepServer(Service):
         buffers: int = 8,
         verifies: bool = True,
         compat: bool = False,
+        scrub_bytes: int = 0,
+        new_disks: bool = False,
     ) -> None:
         if tls is None and not is_loopback(host):
             raise InvalidInputError(
@@ -72,10 +88,13 @@ class KeepServer(Service):
                 "encrypts what it sends (--tls-cert, --tls-key)"
             )
         settings = lake.keep.get(system)
+        self.folders = [Path(folder) for folder in several(folders, "folders", "folders")]
+        self._held: list[int] = []
+        self._new_disks = new_disks
         clock, ids = lake.keep.clock, lake.keep.ids
         self.token = check_token(token) if token else new_token()
         self.store = BlockStore(
-            volumes_of(folders, settings, role or Role(), clock, ids),
+            [self._volume(lake, folder, settings, role or Role()) for folder in self.folders],
             ttl=int(settings.ttl.total_seconds()),
             trash_life=int(settings.trash_life.total_seconds()),
             clock=clock,
@@ -87,23 +106,55 @@ class KeepServer(Service):
         self.pulls = PullList(self.store, self._siblings.get)
         self.emptier = Emptier(self.store, _EMPTIES_EVERY_S, _LOW)
         terms = Terms(settings.token, lake.iam.access, signer, verifies, compat)
-        surface = Keep(self.store, self.trash, self.pulls, terms)
+        self.surface = Keep(self.store, self.trash, self.pulls, terms)
         check = TokenCheck(self.token, lake.iam.access)
-        super().__init__(Application(check, [surface]), host, port, _context(tls))
+        super().__init__(Application(check, [self.surface]), host, port, _context(tls))
         self._tls = tls is not None
         self.emptier.start()
+        self._ended = Event()
+        self._peers = lake.keep.client(system, cache=BlockCache(0))
+        self._scrub = Scrub(self.store, scrub_bytes, fetch=self._peers.get)
+        if scrub_bytes:
+            Thread(target=self._scrub_again, name="graveler-keep-scrub", daemon=True).start()
 
     @property
     def address(self) -> str:
         """The address of the server, ``http://host:port/`` or ``https://host:port/``."""
         return f"http{'s' if self._tls else ''}://{self.authority}/"
 
+    def _volume(self, lake: "Lake", folder: Path, system: System, role: Role) -> Volume:
+        """Return the volume in a folder. A folder that is missing or empty becomes one, once."""
+        systems, place = lake.keep, f"{gethostname()}:{folder.absolute()}"
+        if not folder.exists() or not any(folder.iterdir()):
+            known = systems.volume_at(place)
+            if known and not self._new_disks:
+                raise StateError(
+                    f"{folder} is empty, and was volume {known}: mount its disk; if the disk is lost, and "
+                    "this is another one, say so (--new-disk, new_disks=True)"
+                )
+            FolderVolume.create(folder, ids=systems.ids)
+        volume = FolderVolume(folder, role=role, clock=systems.clock, ids=systems.ids)
+        self._held.append(_held(folder))
+        systems.claim_volume(system.name, volume.uuid, place)
+        return SealedVolume(volume, system.volume_keys) if system.volume_keys else volume
+
+    def _scrub_again(self) -> None:
+        while not self._ended.is_set():
+            found = self._scrub.run()
+            _log.log(WARNING if found.damaged else INFO, "scrub: %s", found)
+            self._ended.wait(_SCRUBS_EVERY_S)
+
     def close(self, *, seconds: float | None = 8.0) -> bool:
         """Accept no new requests, and let active ones end; may be called again."""
         ended = super().close(seconds=seconds)
+        self._ended.set()
+        self._scrub.stop()
+        self._peers.close()
         for worker in (self.trash, self.pulls, self.emptier):
             worker.close()
         self._siblings.close()
+        while self._held:
+            os.close(self._held.pop())
         return ended
 
 
@@ -139,17 +190,15 @@ class _Siblings:
             client.close()
 
 
-def volumes_of(
-    folders: Iterable[Path], system: System, role: Role, clock: Clock, ids: IdSource
-) -> list[Volume]:
-    """Return the volumes in folders; a folder that is missing or empty becomes one."""
-    volumes: list[Volume] = []
-    for folder in folders:
-        if not folder.exists() or not any(folder.iterdir()):
-            FolderVolume.create(folder, ids=ids)
-        volume = FolderVolume(folder, role=role, clock=clock, ids=ids)
-        volumes.append(SealedVolume(volume, system.volume_keys) if system.volume_keys else volume)
-    return volumes
+def _held(folder: Path) -> int:
+    """Return a descriptor whose lock says that a server has the folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise StateError(f"another server has {folder}: its copies would count twice") from None
+    return descriptor
 
 
 def _context(tls: tuple[Path, Path] | None) -> ssl.SSLContext | None:

@@ -25,7 +25,7 @@ from graveler.keep.store import BlockStore
 from graveler.keep.transfers import TooLargeError
 from graveler.keep.workers import PullList, TrashList
 from graveler.server.keep import lists
-from graveler.server.keep.blocks import BlockDownload, Length, part_of
+from graveler.server.keep.blocks import BlockDownload, Length, PacedBody, part_of
 from graveler.server.messages import Answer, HttpError, Request
 from graveler.server.tokens import TokenCheck
 
@@ -200,7 +200,7 @@ class Keep:
         classes = request.headers.get("x-keep-storage-classes", "")
         put = self._store.put(
             locator.digest,
-            request.body or _NO_BODY,
+            PacedBody(request.body or _NO_BODY),
             size,
             classes=[each for name in classes.split(",") if (each := name.strip())],
         )

@@ -66,6 +66,8 @@ def _serve(
     token: str = "",
     buffers: Annotated[int, {"min": 1, "max": 1024}] = 8,
     verify: Annotated[bool, "--verify/--no-verify"] = True,
+    scrub: Annotated[int, {"min": 0, "max": 10_000}] = 20,
+    new_disk: bool = False,
     compat: bool = False,
 ) -> None:
     """Serve blocks in folders. It runs until Ctrl-C or SIGTERM.
@@ -78,6 +80,8 @@ def _serve(
         token (TEXT): The token that clients show while the lake has no users; GRAVELER_KEEP_TOKEN.
         buffers (N): Blocks of 64 MiB that memory may hold at once.
         verify: Verify every block that is read, not only when a client asks for it.
+        scrub (N): MiB in a second that are read at most to verify all copies again and again; 0 for none.
+        new_disk: An empty folder that was a volume is the place of another disk.
         compat: Answer as today's keepstore of Arvados where its first design says something else.
     """
     from graveler.server.keep.service import KeepServer
@@ -98,6 +102,8 @@ def _serve(
             buffers=buffers,
             verifies=verify,
             compat=compat,
+            scrub_bytes=scrub << 20,
+            new_disks=new_disk,
         )
         _announce(session, system, server, made=not given)
         return server
@@ -196,8 +202,11 @@ def _balance(
         if receipt.withheld or receipt.lost:
             raise StateError("see above: copies were not trashed, or blocks are lost")
 
-    if every:
-        repeat(once, read_duration("--every", every))
+    pause = read_duration("--every", every) if every else None
+    if pause is not None and not pause:
+        raise UsageError("--every 0: give a length of time, as 6h")
+    if pause is not None:
+        repeat(once, pause)
     else:
         once()
 
