@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from graveler.base.arguments import count, duration
+from graveler.base.arguments import count, duration, flag
 from graveler.base.clock import Clock, IdSource
 from graveler.base.records import HEX, Schema, mapping
 from graveler.collections.collections import MOST_COPIES, Collections
@@ -130,8 +130,12 @@ class Systems:
         ttl: timedelta = TWO_WEEKS,
         trash_life: timedelta = TWO_WEEKS,
         replication: int = 2,
+        encrypted: bool = False,
     ) -> System:
         """Make a system with a key and a token of its own, and return it.
+
+        Args:
+            encrypted: Whether volumes encrypt their blocks. The key is with the settings.
 
         Raises:
             AlreadyExistsError: The lake has a system of this name.
@@ -153,11 +157,34 @@ class Systems:
             ttl,
             trash_life,
             replication,
+            _new_key() if flag(encrypted, "encrypted") else {},
             nonce=self.ids.unique(),
         )
         if not self._settings(name).write(_KEY, made):
             raise AlreadyExistsError(f"the lake has a system {name!r} of Keep: choose another name")
         return made
+
+    def rotate_key(self, name: str) -> System:
+        """Give a system with encrypted volumes a new key for new blocks, and return it.
+
+        Servers use it when they are started again, and their scrubs encrypt older blocks with it.
+
+        Raises:
+            InvalidInputError: The volumes of the system are not encrypted.
+        """
+
+        def rotated(found: System | None) -> System:
+            system = found or self.get(name)
+            if not system.volume_keys:
+                raise InvalidInputError(
+                    f"the volumes of {name!r} are not encrypted: make another system"
+                )
+            keys = system.volume_keys | _new_key(len(system.volume_keys) + 1)
+            return replace(system, volume_keys=keys, nonce=self.ids.unique())
+
+        return self._settings(check_name(name)).update(
+            _KEY, rotated, what=f"system {name!r}", clock=self.clock, ids=self.ids
+        )
 
     def get(self, name: str) -> System:
         """Return a system, or raise NotFoundError."""
@@ -297,6 +324,10 @@ def check_name(name: str) -> str:
             f"{name!r} cannot name a system of Keep: give 3 to 63 of a-z, 0-9 and -"
         )
     return name
+
+
+def _new_key(number: int = 1) -> dict[str, bytes]:
+    return {f"{number:08}": secrets.token_bytes(_KEY_BYTES)}
 
 
 def _no_server(name: str, uuid: str) -> NotFoundError:

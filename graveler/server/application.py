@@ -86,6 +86,6 @@ def report(error: Exception) -> None:
 def _unknown() -> HttpError:
     return HttpError(
         401,
-        "the token is missing, wrong, revoked or expired: give it as the user's name (HADOOP_USER_NAME, "
-        "user.name=) or as Authorization: Bearer",
+        "the token is missing, wrong, revoked or expired: give it as Authorization: Bearer, or, from a "
+        "client of Hadoop, as the user's name (HADOOP_USER_NAME, user.name=)",
     )

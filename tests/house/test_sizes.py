@@ -17,7 +17,7 @@ ROOMS = {
     "graveler/aws.py": 40,
     "graveler/base": 1820,
     "graveler/cli": 3240,
-    "graveler/collections": 690,
+    "graveler/collections": 710,
     "graveler/committed": 3880,
     "graveler/config.py": 330,
     "graveler/datamanager": 1090,

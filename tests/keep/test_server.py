@@ -60,10 +60,10 @@ def client(serve):
 class Client:
     """Requests to a server, and what it answered."""
 
-    def __init__(self, lake, server):
+    def __init__(self, lake, server, system="main"):
         self.server = server
         self.lake = lake
-        self.manager = lake.keep.get("main").token
+        self.manager = lake.keep.get(system).token
 
     def __call__(self, method, path, body=None, *, token=USER, **headers):
         connection = HTTPConnection(self.server.authority)
@@ -512,3 +512,27 @@ def test_a_system_has_settings_with_a_meaning(lake, settings):
     with pytest.raises(InvalidInputError):
         lake.keep.create("other", **settings)
     lake.keep.create("other")
+
+
+def test_blocks_of_an_encrypted_system_are_encrypted_on_disk(lake, tmp_path):
+    lake.keep.create("secret", encrypted=True)
+    content = b"a secret " * 1000
+    for number in range(2):
+        server = KeepServer(lake, "secret", [tmp_path / "disk"], token=USER)
+        client = Client(lake, server, "secret")
+        if not number:
+            client.put(content)
+        locator = Locator.of(content)
+        assert client("GET", f"/{locator}", token=client.manager) == (200, content)
+        files = [file for file in (tmp_path / "disk").glob("???/*") if locator.digest in file.name]
+        assert len(files) == 1
+        assert b"a secret" not in files[0].read_bytes()
+        before = files[0].read_bytes()
+        if number:
+            assert server._scrub.run().rewritten == 1  # with the newer key
+            assert files[0].read_bytes() != before
+            assert client("GET", f"/{locator}", token=client.manager) == (200, content)
+        server.cut()
+        lake.keep.rotate_key("secret")
+    with pytest.raises(InvalidInputError, match="are not encrypted"):
+        lake.keep.rotate_key("main")

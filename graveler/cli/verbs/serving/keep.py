@@ -35,14 +35,18 @@ def _create(
     *,
     ttl: str = "14d",
     replicas: Annotated[int, {"min": 1, "max": 16}] = 2,
+    encrypt: bool = False,
 ) -> None:
     """Make a system with a signing key of its own.
 
     Args:
         ttl (DURATION): How long a block that nothing names is kept, and the life of every signature.
         replicas (N): The copies of each block.
+        encrypt: Encrypt blocks on the disks; the key is in the lake's key-value store.
     """
-    made = _systems(session).create(system, ttl=read_duration("--ttl", ttl), replication=replicas)
+    made = _systems(session).create(
+        system, ttl=read_duration("--ttl", ttl), replication=replicas, encrypted=encrypt
+    )
     shape = {
         "name": made.name,
         "ttl_seconds": made.ttl.total_seconds(),
@@ -51,6 +55,13 @@ def _create(
     session.out.show(
         shape, f"made the system {system}: serve it with `graveler keep serve {system} FOLDER`"
     )
+
+
+@verb("keep rotate-key")
+def _rotate_key(session: Session, system: _System) -> None:
+    """Encrypt new blocks with another key. Start the servers again; their scrubs encrypt the older ones."""
+    count = len(_systems(session).rotate_key(system).volume_keys)
+    session.out.show({"keys": count}, f"{system} has {count} keys: start its servers again")
 
 
 @verb("keep serve")
@@ -225,7 +236,7 @@ def _explain(session: Session, system: _System, locator: _Locator) -> None:
 def _put(
     session: Session,
     system: _System,
-    file: Annotated[Path, "The file, of at most 64 MiB."],
+    file: Annotated[Path, "The file, of at most 64 MiB.", {"exists": True, "dir_okay": False}],
     *,
     token: str = "",
 ) -> None:
