@@ -67,7 +67,8 @@ class _Places:
 
     def text(self, node: ast.expr | ast.stmt) -> str:
         start, stop = self.span(node)
-        return self._source[start:stop]
+        text = self._source[start:stop]
+        return f"({text})" if isinstance(node, ast.NamedExpr | ast.Lambda) else text
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         assert node.end_lineno is not None

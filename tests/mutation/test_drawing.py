@@ -13,6 +13,8 @@ def function(é, b):
         raise ValueError(f"{é + 1}")
     b += 2
     print(not é)
+    if (c := b) is None:
+        return c
     return é if b < 0 else (b - é)
 """
 
@@ -36,6 +38,8 @@ def test_a_fault_of_each_kind(tmp_path):
         "b -= 2",
         "b += 3",
         "print(é)",
+        "if not ((c := b) is None):",
+        "if (c := b) is not None:",
         "return None",
         "return (b - é) if b < 0 else (é)",
         "return é if b <= 0 else (b - é)",
