@@ -135,9 +135,7 @@ class Transport:
     def close(self) -> None:
         """Close the connections. Later requests open new ones."""
         idle, self._idle = self._idle, {}
-        for connections in idle.values():
-            for connection in connections:
-                connection.close()
+        _close_all(idle)
 
     def is_down(self, server: Server) -> bool:
         """Return whether a server was silent a moment ago."""
@@ -197,7 +195,7 @@ class Transport:
             raise InvalidInputError(f"no certificates in {self._ca_file}: {error}") from error
 
     def _exchanged(self, server: Server, connection: HTTPConnection, request: Request) -> Answer:
-        is_kept = False
+        is_kept, idle = False, self._idle
         try:
             is_sent = self._is_sent(connection, request)
             # a server writes or verifies a whole block before it answers
@@ -212,7 +210,9 @@ class Transport:
             return Answer(response.status, response.headers, body, digest)
         finally:
             if is_kept:
-                self._idle.setdefault(server.url, []).append(connection)
+                idle.setdefault(server.url, []).append(connection)
+                if idle is not self._idle:  # closed meanwhile
+                    _close_all(idle)
             else:
                 connection.close()
 
@@ -249,3 +249,10 @@ class Transport:
         if size is not None and left:
             raise HTTPException(f"the answer ends {left} bytes early")
         return content.getvalue(), digest.hexdigest()
+
+
+def _close_all(idle: dict[str, list[HTTPConnection]]) -> None:
+    for connections in list(idle.values()):
+        with suppress(IndexError):
+            while True:
+                connections.pop().close()

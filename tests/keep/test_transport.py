@@ -42,6 +42,19 @@ def test_a_connection_is_kept(transport, server):
     assert len(server.connections) == 1
 
 
+def test_a_request_that_ends_after_the_close_keeps_nothing(transport, server, monkeypatch):
+    body = transport._body
+
+    def closing(*given):
+        answer = body(*given)
+        transport.close()
+        return answer
+
+    monkeypatch.setattr(transport, "_body", closing)
+    assert transport.send(server.server, GET).body == b"foo"
+    assert not any(transport._idle.values())
+
+
 def test_threads_have_connections_of_their_own(transport, server):
     raced(lambda _: [transport.send(server.server, GET) for _ in range(20)])
     assert 1 <= len(server.connections) <= 4
