@@ -5,6 +5,7 @@ never needed: the data manager makes another one from what it finds.
 """
 
 import logging
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -74,7 +75,7 @@ class _List(Generic[_T]):
         self.outcomes: Counter[str] = Counter()
 
 
-class _Worker(Generic[_T]):
+class _Worker(ABC, Generic[_T]):
     """A thread that works on the newest list."""
 
     def __init__(self, name: str) -> None:
@@ -120,8 +121,9 @@ class _Worker(Generic[_T]):
                 current.outcomes += outcomes
                 current.left -= 1
 
+    @abstractmethod
     def _work(self, item: _T) -> Counter[str]:
-        raise NotImplementedError
+        """Return what became of an item, by the reason."""
 
 
 class TrashList(_Worker[tuple[TrashItem, float | None]]):
