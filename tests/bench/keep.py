@@ -187,7 +187,7 @@ def _server(lake: Path, volume: Path, *options: str) -> Iterator[_Served]:
     if not lake.exists():
         with graveler.init(lake) as made:
             made.keep.create("main")
-    command = [sys.executable, "-m", "graveler.cli", "--lake", str(lake), "keep", "serve", "main"]
+    command = [sys.executable, "-m", "graveler", "--lake", str(lake), "keep", "serve", "main"]
     command += [str(volume), "--port", "0", "--token", TOKEN, "--buffers", str(BUFFERS), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -28,7 +28,7 @@ def startup(folder: Path) -> list[Result]:
     commands = {
         "bare": ("-c", "pass"),
         "import": ("-c", "import graveler"),
-        LOG: ("-m", "graveler.cli", "-C", str(folder / "startup"), "log", "-n", "1"),
+        LOG: ("-m", "graveler", "-C", str(folder / "startup"), "log", "-n", "1"),
     }
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(TIMES):

@@ -105,7 +105,7 @@ def test_ctrl_c_while_a_folder_comes_down(cli, folder, source, tmp_path, monkeyp
 
 
 def test_a_bar_is_shown_on_a_terminal_and_nowhere_else(folder, source):
-    call = [sys.executable, "-m", "graveler.cli", "put", "-r", str(source), "main:"]
+    call = [sys.executable, "-m", "graveler", "put", "-r", str(source), "main:"]
     master, terminal = pty.openpty()
     done = subprocess.run(call, cwd=folder, stdout=subprocess.PIPE, stderr=terminal, check=True)
     os.close(terminal)

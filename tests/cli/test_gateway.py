@@ -32,7 +32,7 @@ def start(folder, monkeypatch):
     def run(*arguments, lines=1, **environment):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        command = [sys.executable, "-W", "error", "-m", "graveler.cli", "gateway", "--port", "0"]
+        command = [sys.executable, "-W", "error", "-m", "graveler", "gateway", "--port", "0"]
         process: Any = subprocess.Popen(
             [*command, *map(str, arguments or (folder,))],
             cwd=ROOT,

@@ -15,7 +15,7 @@ from graveler.testing.world import link_unseen
 from tests.harness.programs import command
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = [sys.executable, "-m", "graveler.cli"]
+PROGRAM = [sys.executable, "-m", "graveler"]
 
 
 def call(*arguments, cwd, **more):
@@ -147,3 +147,11 @@ def test_fsck_shows_a_person_how_far_it_is(folder, history):
     assert "━" in seen
     _, quiet = on_a_terminal("fsck", "--json", cwd=folder)
     assert json.loads(quiet)["sound"] is True
+
+
+def test_windows_gets_an_error_with_the_way_out():
+    code = "import sys; sys.platform = 'win32'; import graveler"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: graveler runs on Linux and macOS, not on Windows")
+    assert "WSL" in last

@@ -11,7 +11,7 @@ import pytest
 
 from graveler.config import program_environment
 
-GRAVELER = [sys.executable, "-m", "graveler.cli"]
+GRAVELER = [sys.executable, "-m", "graveler"]
 
 
 @pytest.fixture

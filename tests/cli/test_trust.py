@@ -144,7 +144,7 @@ def test_no_control_character_is_written_by_a_warning(folder, repo):
     run.close("failed")
     repo.branch("main").put("a", b"1")
     repo.branch("main").commit("main moves")
-    program = [sys.executable, "-m", "graveler.cli", "run", "open", HOSTILE]
+    program = [sys.executable, "-m", "graveler", "run", "open", HOSTILE]
     err = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=True).stderr
     assert f"run {SHOWN}: attempt 2 resumes" in err
     assert err.count("\n") == 1

@@ -69,11 +69,15 @@ def test_the_lowest_accepted_versions_are_tested():
         assert found[: len(Version(least).release)] == Version(least).release, requirement
 
 
-def test_the_extra_all_takes_in_every_other_extra():
+def test_the_extra_all_takes_in_every_extra_of_users():
     (everything,) = PROJECT["optional-dependencies"]["all"]
     named = re.fullmatch(r"graveler\[(.+)\]", everything)
     assert named
-    assert set(named[1].split(",")) == set(PROJECT["optional-dependencies"]) - {"all", *APART}
+    assert set(named[1].split(",")) == set(PROJECT["optional-dependencies"]) - {
+        "all",
+        "dev",
+        *APART,
+    }
 
 
 def test_the_lock_brings_the_tool_that_installs_it():

@@ -13,7 +13,8 @@ SUPPRESSIONS_OF_1000_LINES = 1.2  # ours: 60 in 52,000 lines of code
 
 # the most code lines of each room
 ROOMS = {
-    "graveler/__init__.py": 50,
+    "graveler/__init__.py": 60,
+    "graveler/__main__.py": 5,
     "graveler/aws.py": 40,
     "graveler/base": 1820,
     "graveler/cli": 3240,

@@ -30,7 +30,7 @@ def gateways(lake):
     started: list[Any] = []
 
     def start(number, lines=2):
-        command = [sys.executable, "-m", "graveler.cli", "gateway", "--port", "0", lake.location]
+        command = [sys.executable, "-m", "graveler", "gateway", "--port", "0", lake.location]
         for _ in range(number):
             pipe = subprocess.PIPE
             started.append(subprocess.Popen(command, cwd=ROOT, stdout=pipe, text=True))

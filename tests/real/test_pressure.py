@@ -31,7 +31,7 @@ def folder(tmp_path):
 @pytest.fixture
 def server(folder):
     """The process of the command, and its address."""
-    command = [sys.executable, "-m", "graveler.cli", "gateway", folder, "--port", "0"]
+    command = [sys.executable, "-m", "graveler", "gateway", folder, "--port", "0"]
     process = subprocess.Popen(
         [*map(str, command), "--token", TOKEN], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )

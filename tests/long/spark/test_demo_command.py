@@ -14,7 +14,7 @@ def test_the_demo_makes_a_lake_and_a_report(cli, tmp_path):
     (place / "lake").mkdir(parents=True)
     (place / "lake" / "graveler.toml").write_text("an earlier demo", "utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "graveler.cli", "demo", place, "--hours", "2", "--fresh"],
+        [sys.executable, "-m", "graveler", "demo", place, "--hours", "2", "--fresh"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -14,7 +14,7 @@ from tests.real.airflow.home import ROOT
 from tests.real.airflow.played import context
 
 OTHER = ROOT / ".venv-dbt/bin/python"  # `make .venv-dbt/.installed` makes it, without Airflow
-GRAVELER = f"{sys.executable} -m graveler.cli"
+GRAVELER = f"{sys.executable} -m graveler"
 PUT = f"{GRAVELER} run exec -- sh -c 'echo 1 | {GRAVELER} put - :$NAME.csv; exit $CODE'"
 
 

@@ -1,5 +1,0 @@
-"""``python -m graveler.cli``: the command line if its script is not on the path."""
-
-from graveler.cli.main import main
-
-main()
