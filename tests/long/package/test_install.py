@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-LOCK = ROOT / "requirements.lock"
+LOCK = str(ROOT / "requirements.lock")
 UV = Path(sys.executable).parent / "uv"
 FIRST_RUN = Path(__file__).parent / "programs/first_run.py"
 VERSIONS = ("3.11", "3.12", "3.13")
