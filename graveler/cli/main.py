@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,18 +11,42 @@ from typing import Annotated, Any
 import typer
 
 from graveler.cli.session import Options
-from graveler.cli.verb import app as _app
-from graveler.cli.verb import sign
+from graveler.cli.verb import app, sign
+from graveler.config import environment
 from graveler.errors import printable
 
-_VERBS = (
-    "lakes refs copying files history programs runs gates ingest dumps fsck splitting maintenance "
-    "serving.gateway serving.users serving.keep demo"
-)
-"""The modules of the verbs, in the order of the help."""
+_VERBS = {
+    "lakes": "init repo links",
+    "refs": "branch tag",
+    "copying": "cp mv import",
+    "files": "ls stat get put rm",
+    "history": "commit log show diff merge revert cherry-pick reflog undo",
+    "programs": "run",
+    "runs": "run why",
+    "gates": "gates",
+    "ingest": "ingest",
+    "dumps": "refs import-lakefs",
+    "fsck": "fsck",
+    "splitting": "splitting",
+    "maintenance": "gc pack stats packing maintain",
+    "serving.gateway": "gateway",
+    "serving.users": "user group policy token",
+    "serving.keep": "keep",
+    "demo": "demo",
+}
+"""The modules of the verbs, and the first words of their verbs, in the order of the help."""
 
-for _name in _VERBS.split():
-    import_module(f"graveler.cli.verbs.{_name}")
+
+def load(words: Iterable[str] = ()) -> typer.Typer:
+    """Return the commands: those of the verbs among `words`, or all if there are none.
+
+    A call of one verb imports neither the others nor what they need.
+    """
+    given = set(words)
+    wanted = [name for name, verbs in _VERBS.items() if not given.isdisjoint(verbs.split())]
+    for name in wanted or _VERBS:
+        import_module(f"graveler.cli.verbs.{name}")
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -44,7 +69,6 @@ def _before_verb(
 
 
 sign(_before_verb, _before_verb)
-app = _app
 app.callback()(_before_verb)
 
 
@@ -66,4 +90,7 @@ def main() -> None:
     log = logging.StreamHandler()
     log.setFormatter(_LogFormat())
     logging.basicConfig(handlers=[log])
-    app(prog_name="graveler")
+    completing = environment("COMP_WORDS").split() if environment("_GRAVELER_COMPLETE") else None
+    words = sys.argv[1:] if completing is None else completing
+    helped = words[:1] in ([], ["-h"], ["--help"])
+    load(() if helped else words)(prog_name="graveler")

@@ -14,12 +14,11 @@ from textwrap import dedent
 from typing import Annotated, Any, Concatenate, ParamSpec, get_args
 
 import typer
-from typer.core import TyperGroup
 
 from graveler.cli.failure import DONE, report, report_interrupt
 from graveler.cli.output import Output, ReaderGoneError
+from graveler.cli.parser import Commands
 from graveler.cli.session import Options, Session
-from graveler.errors import printable
 
 if __doc__ is None:
     raise SystemExit("error: the options are declared in docstrings: run Python without -OO")
@@ -77,21 +76,9 @@ _FORMS = re.compile(r"^(?:\((.*?)\): ?)?(.*)")
 _NAMES = re.compile(r"((?:--?\w[\w-]*(?:/--[\w-]+)?(?:, |$| ))*)(.*)")
 
 
-class _Commands(TyperGroup):
-    """The commands. Older versions of typer show an unknown argument as it is."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            if isinstance(message := getattr(error, "message", None), str):
-                error.message = printable(message)  # type: ignore[attr-defined] # of click
-            raise
-
-
 app = typer.Typer(
     name="graveler",
-    cls=_Commands,
+    cls=Commands,
     help="Git for a data lake: every run on its own branch, main moves in one atomic step.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -1,18 +1,16 @@
 """The drivers of a lake, and what opens its repositories."""
 
 from collections.abc import Callable
-from typing import Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 from graveler.base.arguments import text
 from graveler.base.background import Background
 from graveler.base.clock import Clock, IdSource, StoreClock
-from graveler.collections.objects import KeepObjects
-from graveler.collections.systems import Systems
 from graveler.committed.cache.range_cache import RangeCache
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_store import RangeStore
 from graveler.config import LakeConfig
-from graveler.iam.directory import Directory
 from graveler.kv.store import KVStore
 from graveler.lake.catalogue import Catalogue, KeptSplitting, RepositoryRecord
 from graveler.lake.repository import Repository
@@ -24,6 +22,10 @@ from graveler.refs.refs import Refs
 from graveler.repository.witness.marker import MARKER, Owner
 from graveler.repository.witness.witness import Witness, WitnessedKVStore
 from graveler.staging.area import StagingArea
+
+if TYPE_CHECKING:
+    from graveler.collections.systems import Systems
+    from graveler.iam.directory import Directory
 
 
 class Drivers:
@@ -48,8 +50,6 @@ class Drivers:
         self._cache = RangeCache(config.cache_folder, config.cache_max_bytes)
         self._stores: dict[str, ObjectStore] = {}
         self._catalogue = Catalogue(kv, clock=clock, ids=ids)
-        self.iam = Directory(kv, clock=clock, ids=ids)
-        self.keep = Systems(kv, clock=clock, ids=ids)
         self._storages = Storages(
             config.location,
             config.storage_uri,
@@ -67,6 +67,23 @@ class Drivers:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @cached_property
+    def iam(self) -> "Directory":
+        """The users of the lake and their rights, which everything that is served asks.
+
+        This process, which holds the keys of the stores, is not asked.
+        """
+        from graveler.iam.directory import Directory
+
+        return Directory(self._kv, clock=self._clock, ids=self._ids)
+
+    @cached_property
+    def keep(self) -> "Systems":
+        """The lake's systems of Keep, stores of blocks on servers."""
+        from graveler.collections.systems import Systems
+
+        return Systems(self._kv, clock=self._clock, ids=self._ids)
 
     def close(self) -> None:
         """Finish the clean-up, close files and connections, and unmap tables; may be called twice."""
@@ -151,6 +168,8 @@ class Drivers:
     def _opened(self, uri: str) -> ObjectStore:
         clock, ids = self._clock, self._ids
         if uri.startswith("keep://"):
+            from graveler.collections.objects import KeepObjects
+
             return KeepObjects(uri, self._kv, self.keep, clock=clock, ids=ids)
         options, patience = self._config.options_of(uri), self._config.no_progress_s
         return open_store(uri, options, clock=clock, ids=ids, no_progress_s=patience)

@@ -45,9 +45,6 @@ class Lake(Drivers):
 
     Attributes:
         location: The argument of ``graveler.open`` that opens the same lake in another process.
-        iam: The users of the lake and their rights, which everything that is served asks. This process,
-            which holds the keys of the stores, is not asked.
-        keep: The lake's systems of Keep, stores of blocks on servers.
     """
 
     def repositories(self) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from graveler import __version__
 from graveler.cli.session import Options
 from graveler.cli.verb import verb
 from graveler.errors import GateFailedError, MergeConflictError, NotFoundError
@@ -78,4 +79,4 @@ def test_a_verb_takes_the_shared_options(cli, verb):
 
 
 def test_the_version_is_told(cli):
-    assert cli("--version").out == "graveler 0.2.0\n"
+    assert cli("--version").out == f"graveler {__version__}\n"

@@ -9,8 +9,9 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from graveler.cli.main import app
+from graveler.cli.main import load
 
+app = load()
 _command = get_command(app)
 
 

@@ -27,7 +27,9 @@ def drop_privileges():
 def main():
     from typer.testing import CliRunner
 
-    from graveler.cli.main import app
+    from graveler.cli.main import load
+
+    app = load()
 
     for line in sys.stdin:
         result = CliRunner().invoke(app, json.loads(line))

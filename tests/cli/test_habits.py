@@ -1,0 +1,101 @@
+"""What users of git and lakectl type, errors of the parser, and what a verb may import."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from graveler.cli import main
+
+HABITS = [
+    ("checkout dev", "`graveler ls dev`"),
+    ("checkout -b dev", "`graveler branch create dev`"),
+    ("branch -d dev", "`graveler branch delete dev`"),
+    ("branch new", "`graveler branch create new`"),
+    ("tag v1", "`graveler tag create v1`"),
+    ("tag -l", "`graveler tag list`"),
+    ("blame a.csv", "`graveler why REF:PATH`"),
+    ("stash", "`graveler branch create NAME`"),
+    ("-R flights stash", "`graveler branch create NAME`"),
+    ("push origin main", "there is no remote"),
+    ("commit -a -m x", "`graveler commit -m TEXT`"),
+    ("merge --abort", "nothing to abort"),
+    ("reset --hard main~1", "`graveler branch reset BRANCH`"),
+    ("fs upload a b", "`graveler put FILE BRANCH:PATH`"),
+    ("crate", "No such command 'crate'"),
+    ("branch crate", "Did you mean 'create'? See `graveler branch --help`"),
+    ("merge one", "Missing argument 'into'; see `graveler merge --help`"),
+    ("log --nope", "see `graveler log --help`"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), HABITS)
+def test_a_git_habit_is_answered_by_one_line(cli, call, says):
+    said = cli(*call.split())
+    assert said.code == 2
+    assert said.err.startswith("error: ")
+    assert says in said.err
+    assert len(said.err.splitlines()) == 1
+    asked = cli("--json", *call.split())
+    assert (asked.code, asked.out) == (2, "")
+    assert says in json.loads(asked.err)["error"]["message"]
+
+
+def test_a_group_without_a_command_shows_its_help_once(cli):
+    said = cli("branch")
+    assert said.code == 2
+    assert (said.out + said.err).count("Branches: make, list, protect, delete.") == 1
+
+
+def homes_of(app: Any) -> dict[str, set[str]]:
+    """Return the modules of the verbs, by the first word of each verb."""
+    homes = {command.name: {command.callback.__module__} for command in app.registered_commands}
+    for group in app.registered_groups:
+        inner = homes_of(group.typer_instance).values()
+        homes[group.typer_instance.info.name] = set().union(*inner)
+    return homes
+
+
+def test_each_verb_is_in_the_module_that_the_table_names():
+    told: dict[str, set[str]] = {}
+    for module, words in main._VERBS.items():
+        for word in words.split():
+            told.setdefault(word, set()).add(f"graveler.cli.verbs.{module}")
+    assert homes_of(main.load()) == told
+
+
+# modules that a verb of this kind has no use for
+UNUSED = {"boto3", "numpy", "pandas", "pyarrow", "pyspark", "rich", "sqlalchemy", "ssl"}
+READS = "ls|stat main:a|log|diff main~1 main|branch list|repo list"
+WRITES = "put a main:b|rm main:a|branch create x|tag create y"
+
+
+@pytest.mark.parametrize("call", [*READS.split("|"), *WRITES.split("|")])
+def test_a_verb_imports_no_more_than_it_needs(folder, history, call):
+    (folder / "a").write_bytes(b"1")
+    main_branch = history.branch("main")
+    main_branch.put("a", b"1")
+    main_branch.commit("a")
+    program = (
+        "import json, sys; from graveler.cli.main import main\n"
+        f"sys.argv[1:] = {call.split()}\n"
+        "try:\n    main()\n"
+        "finally:\n    print('\\n' + json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(json.loads(done.stdout.splitlines()[-1]))
+    verbs = {name for name in loaded if name.startswith("graveler.cli.verbs.")}
+    assert len({name.split(".")[3] for name in verbs}) == 1
+    heavy = {
+        "graveler.collections",
+        "graveler.keep",
+        "graveler.iam",
+        "graveler.gc",
+        "graveler.ingest",
+    }
+    assert loaded.isdisjoint(UNUSED | heavy)
