@@ -1,17 +1,23 @@
-"""The arguments of the command line: addresses, pairs, durations, rates, shared options."""
+"""The arguments of the command line: addresses, pairs, durations, rates, shared options, completion."""
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
 
 from graveler.base import arguments
 from graveler.cli.failure import UsageError
+from graveler.config import environment
 from graveler.errors import GravelerError
 
 if TYPE_CHECKING:
+    from graveler.cli.session import Session
     from graveler.gates import Gate
     from graveler.repository.strategies import Resolver, Strategy
 
@@ -24,6 +30,7 @@ _BYTES = {
     **{unit: 1000**power for power, unit in enumerate(("kb", "mb", "gb"), 1)},
     **{unit: 1024**power for power, unit in enumerate(("kib", "mib", "gib"), 1)},
 }
+_COMPLETED = 500
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
 
@@ -144,3 +151,79 @@ def load_gates(names: list[str] | None) -> "list[Gate]":
                 f"imported ({error})"
             ) from None
     return gates
+
+
+class _Reply(str):
+    """A completion for bash, which replaces what follows a colon; the parser compares the whole word."""
+
+    __slots__ = ()
+
+    def startswith(self, *_: Any) -> bool:
+        return True
+
+
+def completer(
+    name: str, form: str, about: str
+) -> "Callable[[typer.Context, str], list[str]] | None":
+    """Return what completes an argument: refs, paths or runs; None for any other."""
+    if "PATH" in form and ("REF" in form or "BRANCH" in form):
+        return _complete_address
+    if name in ("key", "run") and "run" in about.lower():
+        return _complete_run
+    of_ref = name in ("ref", "left", "right", "branch", "commit", "source", "into") and not form
+    return _complete_ref if of_ref or about.startswith(("The branch", "The tag")) else None
+
+
+def _complete_ref(context: typer.Context, incomplete: str) -> list[str]:
+    def names(session: "Session") -> Iterator[str]:
+        yield from (record.name for record in session.repository.branches())
+        yield from session.repository.tags.list()
+
+    return _found(context, incomplete, names)
+
+
+def _complete_run(context: typer.Context, incomplete: str) -> list[str]:
+    return _found(
+        context,
+        incomplete,
+        lambda session: (record.key for record in session.repository.runs.list()),
+    )
+
+
+def _complete_address(context: typer.Context, incomplete: str) -> list[str]:
+    if ":" not in incomplete:
+        return [f"{name}:" for name in _complete_ref(context, incomplete)]
+    ref, path = Address.parse(incomplete)
+    in_bash = bool(environment("COMP_WORDS"))
+    paths = _found(
+        context,
+        path,
+        lambda session: (item.path for item in session.view(ref).list(path, delimiter="/")),
+    )
+    return [_Reply(each) if in_bash else f"{ref}:{each}" for each in paths]
+
+
+def bash_words(words: str, at: int) -> list[str]:
+    """Return the words of a command up to the unfinished one; bash takes each colon for a word."""
+    joined: list[str] = []
+    for word in words.split(" ")[: at + 1]:
+        if joined and (word == ":" or (word and joined[-1].endswith(":"))):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    return joined
+
+
+def _found(
+    context: typer.Context, start: str, names: "Callable[[Session], Iterable[str]]"
+) -> list[str]:
+    """Return the names with this start; none if the lake cannot be read."""
+    from graveler.cli.output import Output
+    from graveler.cli.session import Options, Session
+
+    given = {**context.find_root().params, **{k: v for k, v in context.params.items() if v}}
+    options = Options(given.get("lake") or "", given.get("repo") or "")
+    with suppress(GravelerError, OSError), Session(options, Output(as_json=True)) as session:
+        found = (name for name in names(session) if name.startswith(start))
+        return [*islice(found, _COMPLETED)]
+    return []

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from graveler.cli.arguments import bash_words
 from graveler.cli.session import Options
 from graveler.cli.verb import app, sign
-from graveler.config import environment
+from graveler.config import environment, set_environment
 from graveler.errors import printable
 
 _VERBS = {
@@ -90,7 +91,13 @@ def main() -> None:
     log = logging.StreamHandler()
     log.setFormatter(_LogFormat())
     logging.basicConfig(handlers=[log])
-    completing = environment("COMP_WORDS").split() if environment("_GRAVELER_COMPLETE") else None
-    words = sys.argv[1:] if completing is None else completing
+    words = sys.argv[1:]
+    if environment("_GRAVELER_COMPLETE"):
+        words = environment("_TYPER_COMPLETE_ARGS").split()[1:]
+        if completed := environment("COMP_WORDS"):
+            joined = bash_words(completed, int(environment("COMP_CWORD")))
+            set_environment("COMP_WORDS", " ".join(joined))
+            set_environment("COMP_CWORD", str(len(joined) - 1))
+            words = joined[1:]
     helped = words[:1] in ([], ["-h"], ["--help"])
     load(() if helped else words)(prog_name="graveler")

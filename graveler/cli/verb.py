@@ -15,6 +15,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, get_args
 
 import typer
 
+from graveler.cli.arguments import completer
 from graveler.cli.failure import DONE, report, report_interrupt
 from graveler.cli.output import Output, ReaderGoneError
 from graveler.cli.parser import Commands
@@ -151,6 +152,8 @@ def _declared(item: inspect.Parameter, text: str = "") -> inspect.Parameter:
             options |= each
     forms, about = _FORMS.findall(text)[0]
     options["help"] = about or None
+    if (complete := completer(item.name, forms, about)) is not None:
+        options.setdefault("autocompletion", complete)
     if item.kind is not _NAMED:
         shown = typer.Argument(metavar=forms or None, **options)
     else:

@@ -1,6 +1,8 @@
 """Opening a lake: from its settings to its drivers."""
 
 import os
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from graveler.base.arguments import file_path, flag, text
@@ -24,37 +26,46 @@ from graveler.kv.registry import open_kv
 from graveler.lake.lake import Lake
 from graveler.objects.registry import open_store
 
+_PATIENCE_S = 5
+"""How long `init` waits for an object store. Its address may be mistyped."""
+
 
 def init(
     folder: str | Path,
     *,
     kv_uri: str = KV_URI,
     storage_uri: str = STORAGE_URI,
+    s3: Mapping[str, str] | None = None,
     group: bool = False,
 ) -> Lake:
-    """Make a new lake in `folder` and open it.
+    """Make a new lake in `folder` and open it. Both stores must answer.
 
     Args:
         folder: The folder; it is created if it is missing.
         kv_uri: The store of refs and staged entries: ``sqlite://kv.sqlite3``, ``rocksdb://kv``,
             ``postgresql://user@host/database``.
         storage_uri: The store of objects: ``file://objects``, ``s3://bucket/prefix``.
+        s3: Settings of S3, such as ``endpoint_url`` and ``region``.
         group: The group of the folder shares the lake. Otherwise it is private to its user.
 
     Raises:
         InvalidInputError: The folder is a lake already, or is given as a URI, or no driver
             supports one of the two URIs.
         MissingDependencyError: The extra of a driver is not installed.
-        BackendUnavailableError: The database does not answer.
+        BackendUnavailableError: The database or the object store does not answer.
+        PermissionDeniedError: The object store may not be listed.
     """
     file_path(folder, "folder")
     text(kv_uri, "kv_uri"), text(storage_uri, "storage_uri")
     flag(group, "group")
     path = lake_path(folder)
-    file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri, group=group)
+    file = write_default_config(path, kv_uri=kv_uri, storage_uri=storage_uri, s3=s3, group=group)
     try:
         config = load_config(path)
-        open_store(config.storage_uri).close()  # finds the driver; sends no request
+        uri = config.storage_uri
+        options = config.options_of(uri)
+        with closing(open_store(uri, options, no_progress_s=_PATIENCE_S)) as store:
+            next(iter(store.list()), None)
         return connect(config)
     except GravelerError:
         file.unlink()  # so that the call can be repeated with valid arguments
@@ -107,7 +118,12 @@ def _holds_other_things(folder: Path) -> bool:
 
 
 def write_default_config(
-    folder: Path, *, kv_uri: str = KV_URI, storage_uri: str = STORAGE_URI, group: bool = False
+    folder: Path,
+    *,
+    kv_uri: str = KV_URI,
+    storage_uri: str = STORAGE_URI,
+    s3: Mapping[str, str] | None = None,
+    group: bool = False,
 ) -> Path:
     """Make `folder` a lake with these settings. Return the written file.
 
@@ -120,6 +136,8 @@ def write_default_config(
         f"format = {FORMAT}\n\n[kv]\nuri = {toml_text(kv_uri)}\n\n"
         f"[storage]\nuri = {toml_text(storage_uri)}\n" + "\n[access]\ngroup = true\n" * group
     )
+    if s3:
+        text += "\n[s3]\n" + "".join(f"{name} = {toml_text(each)}\n" for name, each in s3.items())
     try:
         make_folder(folder)
         # atomic: a process that opens the folder at the same moment must not read half a file

@@ -5,6 +5,34 @@ import pytest
 import graveler
 
 
+def test_init_takes_a_repository_and_data_that_exists(cli, tmp_path):
+    (tmp_path / "raw/a").mkdir(parents=True)
+    (tmp_path / "raw/a/x.csv").write_bytes(b"1")
+    said = cli("init", tmp_path / "l", "-R", "flights", "--import", tmp_path / "raw")
+    assert said.out.splitlines()[1:] == [
+        "made repository flights",
+        "imported 1 file (1 B) to main",
+    ]
+    assert cli("-C", tmp_path / "l", "get", "main:a/x.csv").out == "1"
+    said = cli("init", tmp_path / "m", "--import", tmp_path / "raw")
+    assert (said.code, "-R flights" in said.err, (tmp_path / "m").exists()) == (2, True, False)
+
+
+def test_init_asks_the_object_store_at_its_endpoint(
+    cli, tmp_path, monkeypatch, s3_bucket, s3_options
+):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_options["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_options["secret_key"])
+    given = ["--storage", f"s3://{s3_bucket}/lake", "--region", "eu-central-1"]
+    place = tmp_path / "l"
+    assert cli("init", place, *given, "--endpoint", s3_options["endpoint_url"]).code == 0
+    assert f'endpoint_url = "{s3_options["endpoint_url"]}"' in (place / "graveler.toml").read_text()
+    given[1] = "s3://no-such-bucket/lake"
+    said = cli("init", tmp_path / "m", *given, "--endpoint", s3_options["endpoint_url"])
+    assert (said.code, "no-such-bucket" in said.err) == (1, True)
+    assert not (tmp_path / "m/graveler.toml").exists()
+
+
 def test_a_lake_is_made_and_a_second_time_refused(cli, tmp_path):
     said = cli("init", tmp_path / "new", "--json")
     assert said.json == {

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from graveler.base.privacy import shown_uri
+from graveler.cli.failure import UsageError
+from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import KV_URI, STORAGE_URI
@@ -18,24 +20,47 @@ def _init(
     *,
     kv: str = KV_URI,
     storage: str = STORAGE_URI,
+    endpoint: str = "",
+    region: str = "",
+    existing: str = "",
     group: bool = False,
 ) -> None:
-    """Make a new lake.
+    """Make a new lake; with -R NAME also its first repository.
 
     Args:
         folder: The folder; created if it is missing.
         kv (URI): The store of branches and uncommitted entries: sqlite://kv.sqlite3,
             rocksdb://kv, postgresql://user@host/database.
         storage (URI): The object store: file://objects, s3://bucket/prefix.
+        endpoint (URL): The address of the S3 service; else that of AWS.
+        region (NAME): The region of the S3 service.
+        existing (--import PLACE): With -R: data that exists already, a folder or s3://bucket/prefix/.
+            Its files are committed to main where they are, and no byte is copied.
         group: The group of the folder shares the lake.
     """
     from graveler.lake.factory import init
 
-    with init(folder, kv_uri=kv, storage_uri=storage, group=group) as lake:
-        session.out.show(
-            {"lake": lake.location, "kv": shown_uri(kv), "storage": shown_uri(storage)},
-            f"made a lake in {lake.location}; next: graveler repo create NAME",
-        )
+    name = session.options.repo
+    if existing and not name:
+        raise UsageError("--import: name the repository of the files, as in -R flights")
+    s3 = {"endpoint_url": endpoint, "region": region}
+    given = {setting: value for setting, value in s3.items() if value}
+    with init(folder, kv_uri=kv, storage_uri=storage, s3=given, group=group) as lake:
+        shape = {"lake": lake.location, "kv": shown_uri(kv), "storage": shown_uri(storage)}
+        said = [
+            f"made a lake in {lake.location}" + "; next: graveler repo create NAME" * (not name)
+        ]
+        if name:
+            repository = lake.create_repository(name)
+            shape["repository"] = name
+            said.append(f"made repository {name}")
+            if existing:
+                place, main = repository.links.allow(_whole(existing)), repository.branch("main")
+                done = main.import_(place)
+                files = "file" if done.files == 1 else "files"
+                shape["commit"] = main.commit(f"import {place}").id
+                said.append(f"imported {done.files:,} {files} ({size_text(done.size)}) to main")
+        session.out.show(shape, *said)
 
 
 @verb("repo create")
