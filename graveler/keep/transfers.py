@@ -20,8 +20,8 @@ LARGE_BYTES = 4 << 20
 class Body(Protocol):
     """Bytes that can be read once."""
 
-    def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; none at the end."""
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill at most this memory; return with how many bytes, 0 at the end."""
 
 
 class TooLargeError(InvalidInputError):
@@ -138,14 +138,13 @@ def receive(
         pass_on: Gets the content in parts as it comes.
     """
     digest, at, passed = md5(usedforsecurity=False), 0, 0
-    while piece := body.read(min(PIECE_BYTES, len(buffer) - at) or 1):
-        if at + len(piece) > len(buffer):
+    while count := body.readinto(buffer[at : at + PIECE_BYTES] or memoryview(bytearray(1))):
+        if at == len(buffer):
             if size is None:
                 raise TooLargeError(f"the body has more than {BLOCK_BYTES} bytes: cut it")
             raise InvalidInputError(f"the body has more bytes than the {size} announced")
-        buffer[at : at + len(piece)] = piece
-        digest.update(piece)
-        at += len(piece)
+        digest.update(buffer[at : at + count])
+        at += count
         if at - passed >= LARGE_BYTES:
             pass_on(buffer[passed:at])
             passed = at

@@ -3,12 +3,12 @@
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH
 from http import HTTPStatus
 from time import monotonic
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from graveler.errors import GravelerError, MissingDependencyError
 from graveler.server.application import Application, refusal, report
@@ -43,6 +43,7 @@ _DEFECT = re.compile(
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 _UNREACHABLE = frozenset({EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH})
 """What the network says of a client that is gone, and what is no ConnectionError in Python."""
+_T = TypeVar("_T", bytes, int)
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 
 
@@ -167,20 +168,22 @@ class Connection:
         self._admitted = True
         self._end_after(None)
 
-    def next_data(self) -> bytes:
-        """Return the next bytes of the body; none at its end. They do not pass through h11."""
+    def read_into(self, view: memoryview) -> int:
+        """Fill memory with the next bytes of the body, which do not pass through h11; return how many."""
         if self._chunked and not self._left:
             self._begin_chunk()
-        if not self._left:
-            return b""
-        if self._at == len(self._received):
-            self._received, self._at = self._more(), 0
-        piece = self._received[self._at : self._at + self._left]
-        self._at += len(piece)
-        self._left -= len(piece)
+        view = view[: self._left]
+        if not view:
+            return 0
+        if count := min(len(view), len(self._received) - self._at):
+            view[:count] = self._received[self._at : self._at + count]
+            self._at += count
+        else:
+            count = self._more(self._socket.recv_into, view)
+        self._left -= count
         if self._chunked and not self._left and self._line():
             raise HttpError(400, "a chunk of the body is longer than its size")
-        return piece
+        return count
 
     def _begin_chunk(self) -> None:
         line = self._line()
@@ -203,21 +206,22 @@ class Connection:
             left = self._received[self._at :]
             if len(left) >= _LINE_BYTES:
                 raise HttpError(400, f"a line between the chunks has over {_LINE_BYTES} bytes")
-            self._received, self._at = left + self._more(), 0
+            self._received, self._at = left + self._more(self._socket.recv, _PIECE_BYTES), 0
         line, self._at = self._received[self._at : end], end + 2
         return line
 
-    def _more(self) -> bytes:
+    def _more(self, receive: Callable[[Any], _T], what: Any) -> _T:
         try:
             if self._http.they_are_waiting_for_100_continue:
                 begin = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
                 self._write(self._http.send(begin) or b"")
-            piece = self._receive()
+            self._await()
+            received = receive(what)
         except OSError as error:  # of the network, for which stores would look at themselves
             raise ClientGoneError("the client does not send the rest of the body") from error
-        if not piece:
+        if not received:
             raise ClientGoneError("the connection ended within the body")
-        return piece
+        return received
 
     def _send(self, answer: Answer, head: h11.Request | None, *, closes: bool) -> bool:
         """Send an answer; return whether all of it was sent."""
@@ -264,11 +268,15 @@ class Connection:
         self._deadline = None if seconds is None else monotonic() + seconds
 
     def _receive(self) -> bytes:
+        self._await()
+        return self._socket.recv(_PIECE_BYTES)
+
+    def _await(self) -> None:
+        """Let the next read end in time."""
         left = _PROGRESS_SECONDS if self._deadline is None else self._deadline - monotonic()
         if left <= 0:
             raise TimeoutError
         self._socket.settimeout(left)
-        return self._socket.recv(_PIECE_BYTES)
 
     def _write(self, data: bytes | memoryview) -> None:
         """Send all bytes, or raise TimeoutError after a pause in which the client took none."""
@@ -293,9 +301,10 @@ def _until_gone() -> Iterator[None]:
 class _Body:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._piece = b""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        return self._connection.read_into(buffer)
 
     def read(self, size: int, /) -> bytes:
-        piece = self._piece or self._connection.next_data()
-        self._piece = piece[size:]
-        return piece[:size]
+        piece = memoryview(bytearray(min(size, _PIECE_BYTES)))
+        return bytes(piece[: self.readinto(piece)])

@@ -36,6 +36,9 @@ class Body(Protocol):
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes; none at the end."""
 
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill at most this memory; return with how many bytes, 0 at the end."""
+
 
 class Download(Protocol):
     """The body of an answer that is sent from an open file; it is sent or closed once.

@@ -153,10 +153,10 @@ def test_a_wrong_body_is_refused_and_nothing_is_left(pair, name, data, size, err
 @pytest.mark.parametrize("at", [0, 1, 4])
 def test_a_client_that_hangs_up_leaves_nothing(pair, at):
     class Body(io.BytesIO):
-        def read(self, size=-1, /):
+        def readinto(self, buffer, /):
             if self.tell() >= at << 20:
                 raise ConnectionResetError
-            return super().read(size)
+            return super().readinto(buffer)
 
     with pytest.raises(ConnectionResetError):
         pair.put(digest(LARGE), Body(LARGE), len(LARGE))

@@ -36,13 +36,13 @@ class PacedBody:
         self._size = 0
         self._pace = Pace()
 
-    def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; none at the end."""
-        piece = self._body.read(size)
-        self._size += len(piece)
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill at most this memory; return with how many bytes, 0 at the end."""
+        count = self._body.readinto(buffer)
+        self._size += count
         if not self._pace.allows(self._size):
             raise HttpError(408, f"a block comes with at least {_LEAST_RATE} bytes a second")
-        return piece
+        return count
 
 
 class Length:
