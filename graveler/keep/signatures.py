@@ -52,4 +52,4 @@ class Signer:
 
     def _digest(self, digest: str, token: str, expiry: int) -> str:
         message = f"{digest}@{token}@{expiry:08x}@{self.ttl:x}"
-        return hmac.new(self.key, message.encode("utf-8", "surrogateescape"), "sha1").hexdigest()
+        return hmac.digest(self.key, message.encode("utf-8", "surrogateescape"), "sha1").hex()

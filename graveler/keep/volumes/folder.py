@@ -30,7 +30,7 @@ from graveler.base.local_files import (
     sync_folder,
     write_all,
 )
-from graveler.base.privacy import PRIVATE_FILE, follow_group
+from graveler.base.privacy import PRIVATE_FILE, follow_group, make_folder
 from graveler.base.records import Schema
 from graveler.errors import (
     AlreadyExistsError,
@@ -100,6 +100,7 @@ class FolderVolume(Volume):
     ) -> None:
         clock = clock or SystemClock()
         self._root = _plain_root(root)
+        self._marker = self._root / _MARKER
         self._ids = ids or RandomIds(clock)
         self._reserve = reserve
         self._durable: set[Path] = set()
@@ -244,6 +245,12 @@ class FolderVolume(Volume):
         with storage_errors(f"write {self._root / _BOOKMARK}", writing=True):
             _replace(self._root / _BOOKMARK, digest.encode(), self._ids)
 
+    def settle(self, folder: Path) -> None:
+        """Make the folder of a block durable. Its maker, if that was another process, may have died before."""
+        if folder not in self._durable:
+            sync_folder(self._root)
+            self._durable.add(folder)
+
     def landed(self, path: Path) -> None:
         """Make the name of a written block durable."""
         try:
@@ -257,16 +264,14 @@ class FolderVolume(Volume):
 
     def _path(self, digest: str) -> Path:
         check_digest(digest)
-        return self._root / digest[:_FOLDER_DIGITS] / digest
+        return self._root.joinpath(digest[:_FOLDER_DIGITS], digest)
 
     def _temporary(self, path: Path) -> Path:
-        """Return the path of a new temporary file. Its folder is durable."""
+        """Return the path of a new temporary file. Its folder may not be durable yet."""
         folder = path.parent
         if not folder.is_dir():
-            make_folders(folder)
-        elif folder not in self._durable:
-            sync_folder(self._root)  # its maker may have died before
-        self._durable.add(folder)
+            self._durable.discard(folder)
+            make_folder(folder)
         return folder / f"{path.name}.tmp.{self._ids.unique()}"
 
     def _touch(self, descriptor: int) -> None:
@@ -307,7 +312,7 @@ class FolderVolume(Volume):
     def _check(self) -> None:
         """Raise BackendUnavailableError if the folder is not the volume any more."""
         with suppress(OSError):
-            if _state(os.lstat(self._root / _MARKER)) == self._seen:
+            if _state(os.lstat(self._marker)) == self._seen:
                 return
         seen, marker = self._read_marker()
         if marker.uuid != self.uuid:
@@ -317,7 +322,7 @@ class FolderVolume(Volume):
         self._seen = seen
 
     def _read_marker(self) -> tuple[tuple[int, int, int], _Marker]:
-        path = self._root / _MARKER
+        path = self._marker
         try:
             with storage_errors(f"read {path}"):
                 return _state(os.lstat(path)), _MARKERS.decode(path.read_bytes(), str(path))
@@ -332,6 +337,7 @@ class _FolderWriter(Writer):
         self._volume = volume
         self._path = path
         self._temporary = temporary
+        self._renamed = False
         self._descriptor = os.open(temporary, _CREATING, PRIVATE_FILE)
         claim(self._descriptor)
 
@@ -343,14 +349,17 @@ class _FolderWriter(Writer):
         with storage_errors(f"write {self._path}", writing=True):
             follow_group(self._temporary)
             os.fdatasync(self._descriptor)
+            self._volume.settle(self._path.parent)  # after the file: it finds less to write
             now = self._volume.now_ns()
             os.utime(self._descriptor, ns=(now, now))
             self._temporary.rename(self._path)
+            self._renamed = True
         self._volume.landed(self._path)
 
     def close(self) -> None:
-        with suppress(OSError):  # not there after a commit
-            self._temporary.unlink()
+        if not self._renamed:
+            with suppress(OSError):
+                self._temporary.unlink()
         os.close(self._descriptor)
 
 
