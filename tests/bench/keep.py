@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import md5
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
 import graveler
+from graveler.base.local_files import sync_folder
 from tests.bench.measure import Result, at_least, at_most, clocked, progress, reported
 
 BLOCK = 64 << 20
@@ -81,7 +82,7 @@ def keep(folder: Path) -> list[Result]:
         verified = _gets(served, contents, "?checksum=true")
         progress("small blocks")
         smalls = [_random(SMALL) for _ in range(SMALLS)]
-        files = SMALLS / clocked(lambda: _in_threads(smalls, _Disk(folder / "files"), 1))
+        files = SMALLS / clocked(lambda: _in_threads(smalls, _Disk(folder / "files", named=True), 1))
         puts = SMALLS / clocked(lambda: _in_threads(smalls, _Put(served), 1))
         gets = SMALLS / clocked(lambda: _in_threads(smalls, _Get(served), 1))
         memory = served.process.memory_info().rss
@@ -129,11 +130,12 @@ def _hash(content: bytes) -> None:
 
 
 class _Disk:
-    """Writes files, each durable."""
+    """Writes files, whose content is durable; with `named`, their names are too."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, named: bool = False) -> None:
         folder.mkdir()
         self._folder = folder
+        self._named = named
         self._count = 0
 
     def __call__(self, content: bytes) -> None:
@@ -142,6 +144,8 @@ class _Disk:
             file.write(content)
             file.flush()
             os.fdatasync(file.fileno())
+        if self._named:
+            sync_folder(self._folder)
 
 
 class _Client:
@@ -151,24 +155,32 @@ class _Client:
         self._local = threading.local()
         self._headers = {"Authorization": f"Bearer {TOKEN}"}
 
-    def _sent(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def _sent(self, method: str, path: str, body: bytes | None = None) -> HTTPResponse:
         if not hasattr(self._local, "connection"):
             self._local.connection = HTTPConnection(self._authority)
         self._local.connection.request(method, path, body, self._headers)
-        answer = self._local.connection.getresponse()
-        content: bytes = answer.read()
-        assert answer.status == 200, content[:200]
-        return content
+        answer: HTTPResponse = self._local.connection.getresponse()
+        assert answer.status == 200, answer.read()
+        return answer
 
 
 class _Put(_Client):
     def __call__(self, content: _Bytes) -> None:
-        content.locator = self._sent("PUT", f"/{content.digest}", content).decode().strip()
+        content.locator = self._sent("PUT", f"/{content.digest}", content).read().decode().strip()
 
 
 class _Get(_Client):
+    """Gets blocks into one memory: new memory for each takes the client longer than the server sends it."""
+
+    def __init__(self, served: _Served, query: str = "") -> None:
+        super().__init__(served, query)
+        self._memory = memoryview(bytearray(BLOCK))
+
     def __call__(self, content: _Bytes) -> None:
-        assert len(self._sent("GET", f"/{content.locator}{self._query}")) == len(content)
+        answer, size = self._sent("GET", f"/{content.locator}{self._query}"), 0
+        while count := answer.readinto(self._memory[size:]):
+            size += count
+        assert size == len(content)
 
 
 def _in_threads(contents: list[_Bytes], work: Callable[[_Bytes], None], count: int) -> None:
