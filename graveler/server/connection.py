@@ -300,10 +300,7 @@ def _until_gone() -> Iterator[None]:
 
 class _Body:
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def readinto(self, buffer: memoryview, /) -> int:
-        return self._connection.read_into(buffer)
+        self.readinto = connection.read_into
 
     def read(self, size: int, /) -> bytes:
         piece = memoryview(bytearray(min(size, _PIECE_BYTES)))

@@ -82,7 +82,9 @@ def keep(folder: Path) -> list[Result]:
         verified = _gets(served, contents, "?checksum=true")
         progress("small blocks")
         smalls = [_random(SMALL) for _ in range(SMALLS)]
-        files = SMALLS / clocked(lambda: _in_threads(smalls, _Disk(folder / "files", named=True), 1))
+        files = SMALLS / clocked(
+            lambda: _in_threads(smalls, _Disk(folder / "files", named=True), 1)
+        )
         puts = SMALLS / clocked(lambda: _in_threads(smalls, _Put(served), 1))
         gets = SMALLS / clocked(lambda: _in_threads(smalls, _Get(served), 1))
         memory = served.process.memory_info().rss

@@ -136,6 +136,14 @@ def test_a_put_is_durable_before_it_returns(volume, calls, root):
     assert [name for name, _ in made] == ["utime", "fsync", "link", "unlink", "fsync"]
 
 
+def test_a_large_block_reaches_the_disk_while_it_arrives(volume, calls):
+    with calls.record(do) as made, volume.writer(HASH) as writer:
+        for _ in range(3):
+            writer.write(bytes(8 << 20))
+    names = [name for name, _ in made]
+    assert names == ["mkdir", "open", "write", "write", "fdatasync", "write", "unlink"]
+
+
 def test_the_name_of_a_folder_that_is_found_is_durable_too(root, calls, clock):
     (root / HASH[:3]).mkdir()
     with calls.record(do) as made:

@@ -67,6 +67,8 @@ _BLOCK = re.compile(r"[0-9a-f]{32}")
 _TRASHED = re.compile(r"([0-9a-f]{32})\.trash\.([0-9]{1,19})")
 _TEMPORARY = re.compile(r"[0-9a-f]{32}\.tmp\.[0-9a-f]{32}")
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_SYNC_BYTES = 16 << 20
+"""The disk writes so much of a block while the rest of it arrives."""
 _READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -338,12 +340,17 @@ class _FolderWriter(Writer):
         self._path = path
         self._temporary = temporary
         self._renamed = False
+        self._unsynced = 0
         self._descriptor = os.open(temporary, _CREATING, PRIVATE_FILE)
         claim(self._descriptor)
 
     def write(self, piece: bytes | memoryview) -> None:
         with storage_errors(f"write {self._path}", writing=True):
             write_all(self._descriptor, piece)
+            self._unsynced += len(piece)
+            if self._unsynced >= _SYNC_BYTES:
+                os.fdatasync(self._descriptor)
+                self._unsynced = 0
 
     def commit(self) -> None:
         with storage_errors(f"write {self._path}", writing=True):
