@@ -125,6 +125,7 @@ class _Copies:
     total: int = 0
     by_class: Counter[str] = field(default_factory=Counter)
     tracked: bool = True
+    volumes: set[str] = field(default_factory=set)
 
     @property
     def missing_classes(self) -> list[str]:
@@ -150,6 +151,10 @@ class _Copies:
             locator, is_right = self.locator, False
         if not (is_right and _COUNT.fullmatch(stored)):
             return f"stored {stored[:20]!r} copies of {text[:99]!r}"
+        volumes = set(answer.headers.get("X-Graveler-Volumes", "").replace(",", " ").split())
+        if not volumes.isdisjoint(self.volumes):
+            return "has the same volume as another address: give each server one address"
+        self.volumes |= volumes
         confirmed = answer.headers.get("X-Keep-Storage-Classes-Confirmed")
         if confirmed is None and self.classes and self.tracked:
             _log.warning("a Keep server does not know storage classes: they are not confirmed")
@@ -326,7 +331,7 @@ class KeepClient:
         return self._asked("HEAD", locator, size)
 
     def have(self, locators: Iterable[Locator], *, touch: bool = True) -> dict[str, int]:
-        """Return for the MD5 of each block how many servers have it.
+        """Return for the MD5 of each block how many servers have it; one with two addresses counts once.
 
         Servers that do not answer are asked again as long as a block has fewer copies than wanted.
         The counts are then those of the others.
@@ -347,14 +352,17 @@ class KeepClient:
         call = self._call(f"look for {len(digests)} blocks", reads=False)
         attempts = self._retrier.attempts(call.what)
 
-        def ask(server: Server) -> set[str] | None:
+        def ask(server: Server) -> tuple[set[str], set[str]]:
             return self._missing(server, digests, call, touch=touch)
 
+        seen: set[str] = set()
         while True:
             servers = [server for server in self._current() if call.asks(server)]
-            for missing in in_order(ask, servers, Bounds(_MOST_ASKED, _MOST_ASKED, lambda _: 0)):
-                for digest in digests:
-                    counts[digest] += missing is not None and digest not in missing
+            bounds: Bounds[Server] = Bounds(_MOST_ASKED, _MOST_ASKED, lambda _: 0)
+            for missing, volumes in in_order(ask, servers, bounds):
+                for digest in digests if not volumes or volumes - seen else ():
+                    counts[digest] += digest not in missing
+                seen |= volumes
             fewest = min(counts.values())
             if fewest >= self.replication or not call.is_open:
                 attempts.succeeded()
@@ -366,21 +374,23 @@ class KeepClient:
 
     def _missing(
         self, server: Server, digests: Sequence[str], call: _Call, *, touch: bool
-    ) -> set[str] | None:
-        """Return the blocks that a server does not have, or None if it did not say."""
-        missing: set[str] = set()
+    ) -> tuple[set[str], set[str]]:
+        """Return the blocks that a server does not have, all if it did not say, and its volumes."""
+        missing, volumes = set[str](), set[str]()
         for batch in batches(digests, _ASKED_AT_ONCE):
             asked = json.dumps({"blocks": batch, "touch": touch}).encode()
             request = Request("POST", "/have", {}, asked, most=_HAVE_BYTES)
             answer = self._sent(call, server, request)
             if answer is None:
-                return None
+                return set(digests), set()
             try:
-                missing.update(json.loads(answer.body)["missing"])
+                found = json.loads(answer.body)
+                missing.update(found["missing"])
+                volumes.update(found.get("volumes", ()))
             except (ValueError, TypeError, KeyError):
                 call.note_damage(server, f"answered {answer.text}")
-                return None
-        return missing
+                return set(digests), set()
+        return missing, volumes
 
     def _asked(
         self, verb: str, locator: Locator, take: Callable[[Answer], _T | None], **headers: str

@@ -59,11 +59,13 @@ class Put(NamedTuple):
     Attributes:
         replicas: The sum of the replications of the volumes that have it.
         classes: The same sum for each of their storage classes.
+        volumes: The UUIDs of these volumes.
     """
 
     locator: Locator
     replicas: int
     classes: Mapping[str, int]
+    volumes: Sequence[str]
 
 
 class Deleted(NamedTuple):
@@ -140,7 +142,8 @@ class BlockStore:
             for volume in volumes:
                 replicas.update(dict.fromkeys(volume.classes, volume.replication))
             total = sum(volume.replication for volume in volumes)
-            return Put(Locator(digest, len(content)), total, replicas)
+            uuids = [volume.uuid for volume in volumes]
+            return Put(Locator(digest, len(content)), total, replicas, uuids)
 
     def write(self, locator: Locator, content: bytes, volume: str = "") -> None:
         """Keep a block that was pulled, on a volume or on the first that can take it."""

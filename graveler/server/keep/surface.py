@@ -209,6 +209,7 @@ class Keep:
         headers = {
             "X-Keep-Replicas-Stored": str(put.replicas),
             "X-Keep-Storage-Classes-Confirmed": confirmed,
+            "X-Graveler-Volumes": ", ".join(put.volumes),
         }
         signed = self._signer.sign(put.locator, token, expiry)
         return Answer(content=f"{signed}\n".encode(), headers=headers)
@@ -241,7 +242,8 @@ class Keep:
         """Answer which of many blocks are missing, and keep the others for another time to live."""
         self._require(request, WRITE)
         digests, touch = lists.have(request.body)
-        return Answer.json({"missing": self._store.have(digests, touch=touch)})
+        missing = self._store.have(digests, touch=touch)
+        return Answer.json({"missing": missing, "volumes": list(self._store.volumes)})
 
     def _documented(self, request: Request, path: str) -> Answer:
         if path in self._documents:
