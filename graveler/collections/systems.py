@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from graveler.base.arguments import count, duration, flag
+from graveler.base.arguments import count, duration, flag, text
 from graveler.base.clock import Clock, IdSource
 from graveler.base.records import HEX, Schema, mapping
 from graveler.collections.collections import MOST_COPIES, Collections
@@ -20,7 +20,7 @@ from graveler.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from graveler.keep.cache import BlockCache
 from graveler.keep.client import KeepClient
 from graveler.keep.signatures import Signer
-from graveler.keep.transport import Server
+from graveler.keep.transport import Server, trusting
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.model import LONGEST_DURATION
@@ -29,6 +29,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 TWO_WEEKS = timedelta(days=14)
 _KEY = "system"
 _SERVER = re.compile(r"[a-z0-9]{5}-bi6l4-[a-z0-9]{15}")
+_SCHEMES = {"http": "http", "https": "https", "keep+tls": "https"}
 _LEAST_TTL = timedelta(minutes=1)
 _KEY_BYTES = 32
 
@@ -44,6 +45,7 @@ class System:
         trash_life: How long a deleted block can be brought back.
         replication: The copies of each block, unless a collection says otherwise.
         volume_keys: The keys of encrypted volumes by their ids; the last one encrypts.
+        tls_ca: The certificates that sign those of the servers, as PEM; "" for those of each machine.
     """
 
     name: str
@@ -53,6 +55,7 @@ class System:
     trash_life: timedelta = TWO_WEEKS
     replication: int = 2
     volume_keys: dict[str, bytes] = field(default_factory=dict, repr=False)
+    tls_ca: str = field(default="", repr=False)
     nonce: str = ""
 
     @property
@@ -106,7 +109,7 @@ _SYSTEM = Schema(
     System,
     "system of Keep",
     types={"volume_keys": mapping(HEX)},
-    sparse=("volume_keys",),
+    sparse=("volume_keys", "tls_ca"),
     states_format=True,
 )
 _SERVER_RECORD = Schema(KeepServer, "server of Keep", states_format=True)
@@ -131,11 +134,14 @@ class Systems:
         trash_life: timedelta = TWO_WEEKS,
         replication: int = 2,
         encrypted: bool = False,
+        tls_ca: str = "",
     ) -> System:
         """Make a system with a key and a token of its own, and return it.
 
         Args:
             encrypted: Whether volumes encrypt their blocks. The key is with the settings.
+            tls_ca: The certificates that sign those of the servers, as PEM, by default those that each
+                machine trusts.
 
         Raises:
             AlreadyExistsError: The lake has a system of this name.
@@ -158,6 +164,7 @@ class Systems:
             trash_life,
             replication,
             _new_key() if flag(encrypted, "encrypted") else {},
+            _certificates(tls_ca),
             nonce=self.ids.unique(),
         )
         if not self._settings(name).write(_KEY, made):
@@ -173,18 +180,26 @@ class Systems:
             InvalidInputError: The volumes of the system are not encrypted.
         """
 
-        def rotated(found: System | None) -> System:
-            system = found or self.get(name)
+        def rotated(system: System) -> System:
             if not system.volume_keys:
                 raise InvalidInputError(
                     f"the volumes of {name!r} are not encrypted: make another system"
                 )
             keys = system.volume_keys | _new_key(len(system.volume_keys) + 1)
-            return replace(system, volume_keys=keys, nonce=self.ids.unique())
+            return replace(system, volume_keys=keys)
 
-        return self._settings(check_name(name)).update(
-            _KEY, rotated, what=f"system {name!r}", clock=self.clock, ids=self.ids
-        )
+        return self._reset(name, rotated)
+
+    def trust(self, name: str, tls_ca: str) -> System:
+        """Let all that reaches the servers of a system verify them by these certificates.
+
+        Servers and open lakes use them when they are started again.
+
+        Args:
+            tls_ca: Certificates as PEM; "" for those that each machine trusts.
+        """
+        pem = _certificates(tls_ca)
+        return self._reset(name, lambda system: replace(system, tls_ca=pem))
 
     def get(self, name: str) -> System:
         """Return a system, or raise NotFoundError."""
@@ -202,14 +217,15 @@ class Systems:
             parts = urlsplit(url)
         except ValueError:
             parts = urlsplit("")
-        if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path not in {"", "/"}:
+        scheme = _SCHEMES.get(parts.scheme)
+        if scheme is None or not parts.netloc or parts.path not in {"", "/"}:
             raise InvalidInputError(f"url {url!r}: give http://host:port/ or https://host:port/")
         uuid = uuid or f"grave-bi6l4-{self.ids.unique()[-15:]}"
         if not _SERVER.fullmatch(uuid):
             raise InvalidInputError(
                 f"uuid {uuid!r}: give 5 characters, -bi6l4-, and 15 of a-z, 0-9"
             )
-        address = f"{parts.scheme}://{parts.netloc}/"
+        address = f"{scheme}://{parts.netloc}/"
         Server(uuid, address)
         for other in self.servers(name):
             if other.url == address and other.uuid != uuid:
@@ -270,6 +286,7 @@ class Systems:
             replication=system.replication,
             cache=cache,
             signer=None if token else system.signer,
+            tls_ca=system.tls_ca,
         )
 
     def claim_volume(self, name: str, uuid: str, place: str) -> None:
@@ -296,6 +313,16 @@ class Systems:
         """Return the UUID of the volume that was at a place, or ""."""
         found = self._volumes.get(f"places/{place}")
         return "" if found is None else found.uuid
+
+    def _reset(self, name: str, change: Callable[[System], System]) -> System:
+        """Change the settings of a system, and return them."""
+
+        def changed(found: System | None) -> System:
+            return replace(change(found or self.get(name)), nonce=self.ids.unique())
+
+        return self._settings(check_name(name)).update(
+            _KEY, changed, what=f"system {name!r}", clock=self.clock, ids=self.ids
+        )
 
     def _change(
         self, name: str, uuid: str, change: Callable[[KeepServer | None], KeepServer]
@@ -324,6 +351,12 @@ def check_name(name: str) -> str:
             f"{name!r} cannot name a system of Keep: give 3 to 63 of a-z, 0-9 and -"
         )
     return name
+
+
+def _certificates(tls_ca: str) -> str:
+    if text(tls_ca, "tls_ca", empty=True):
+        trusting(tls_ca)
+    return tls_ca
 
 
 def _new_key(number: int = 1) -> dict[str, bytes]:

@@ -345,7 +345,9 @@ class DataManager:
         system, servers = self._systems.get(self._name), self._systems.servers(self._name)
         clock = self._systems.clock
         client = self._systems.client(self._name)
-        transport = Transport(system.token, clock=clock, silence_s=NO_PROGRESS_S)
+        transport = Transport(
+            system.token, clock=clock, silence_s=NO_PROGRESS_S, tls_ca=system.tls_ca
+        )
         roots = SystemRoots(
             self._systems.kv, self._name, self._systems.collections(self._name), client
         )

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from graveler.base.background import Threads, batches
@@ -177,7 +176,7 @@ class KeepClient:
         servers: Returns the servers of now. It is called for each try.
         replication: The copies of each block that are wanted.
         signer: Signs the locators of blocks that are read, in place of the servers.
-        ca_file: The certificates that sign those of the servers, by default those of the system.
+        tls_ca: The certificates that sign those of the servers, as PEM; "" for those of the machine.
         limit_s: Seconds without progress after which a call ends.
     """
 
@@ -191,7 +190,7 @@ class KeepClient:
         replication: int = 2,
         cache: BlockCache | None = None,
         signer: Signer | None = None,
-        ca_file: Path | None = None,
+        tls_ca: str = "",
         limit_s: float = NO_PROGRESS_S,
     ) -> None:
         self.replication = replication
@@ -205,7 +204,7 @@ class KeepClient:
         self._signer = signer
         self._retrier = Retrier(clock, ids, limit_s=limit_s)
         self._transport = Transport(
-            token, clock=clock, silence_s=self._retrier.try_s, ca_file=ca_file
+            token, clock=clock, silence_s=self._retrier.try_s, tls_ca=tls_ca
         )
 
     def close(self) -> None:

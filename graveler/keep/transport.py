@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import md5
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
-from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ _SLOWEST = 32 << 10
 _SLOWEST_DISK = 4 << 20
 """Bytes that a server writes or verifies in a second before it answers."""
 _CONNECT_S = 2.0
-_URL = re.compile(r"(https?)://(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::([0-9]{1,5}))?/?")
+_URL = re.compile(r"(https?|keep\+tls)://(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::([0-9]{1,5}))?/?")
 _LAST_PORT = 65_535
 _WITH_BODY = frozenset({"PUT", "POST"})
 _DOWN = timedelta(seconds=10)
@@ -40,7 +39,7 @@ class Server:
 
     Attributes:
         uuid: Its id, which decides which blocks it gets: ``zzzzz-bi6l4-`` and 15 of a-z and 0-9.
-        url: ``http://host:port`` or ``https://host:port``.
+        url: ``http://host:port``, ``https://host:port`` or ``keep+tls://host:port``.
         read_only: Whether it stores no more blocks.
         classes: The storage classes of its volumes; none if they are not known.
     """
@@ -110,22 +109,20 @@ class Transport:
     Args:
         token: What each request shows; "" for none.
         silence_s: Seconds without progress after which a request fails.
-        ca_file: The certificates that sign those of the servers, by default those of the system.
+        tls_ca: The certificates that sign those of the servers, as PEM; "" for those of the machine.
     """
 
-    def __init__(
-        self, token: str, *, clock: Clock, silence_s: float, ca_file: Path | None = None
-    ) -> None:
+    def __init__(self, token: str, *, clock: Clock, silence_s: float, tls_ca: str = "") -> None:
         if not (token.isascii() and token.isprintable() and " " not in token):
             raise InvalidInputError("a token has printable characters of ASCII, and no spaces")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._clock = clock
         self._silence_s = silence_s
-        self._ca_file = ca_file
+        self._tls_ca = tls_ca
         self._down: dict[str, datetime] = {}
         self._idle: dict[str, list[HTTPConnection]] = {}
         watch(self)
-        if ca_file is not None:
+        if tls_ca:
             _ = self._context
 
     def after_fork_in_child(self) -> None:
@@ -154,7 +151,8 @@ class Transport:
             answer = self._sent(server, request)
         except ssl.SSLCertVerificationError as error:
             raise PermissionDeniedError(
-                f"{what}: {error.verify_message}: give the file of the certificates that sign it"
+                f"{what}: {error.verify_message}: give the certificates that sign it "
+                "(`graveler keep trust SYSTEM FILE`)"
             ) from error
         except (OSError, HTTPException) as error:
             if isinstance(error, TimeoutError):
@@ -188,11 +186,7 @@ class Transport:
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
-        try:
-            with held_off:
-                return ssl.create_default_context(cafile=self._ca_file)
-        except OSError as error:
-            raise InvalidInputError(f"no certificates in {self._ca_file}: {error}") from error
+        return trusting(self._tls_ca)
 
     def _exchanged(self, server: Server, connection: HTTPConnection, request: Request) -> Answer:
         is_kept, idle = False, self._idle
@@ -249,6 +243,17 @@ class Transport:
         if size is not None and left:
             raise HTTPException(f"the answer ends {left} bytes early")
         return content.getvalue(), digest.hexdigest()
+
+
+def trusting(tls_ca: str) -> ssl.SSLContext:
+    """Return what verifies servers by certificates as PEM, or by those of the machine."""
+    try:
+        with held_off:  # OpenSSL has locks of its own
+            return ssl.create_default_context(cadata=tls_ca or None)
+    except (OSError, TypeError) as error:
+        raise InvalidInputError(
+            f"tls_ca {tls_ca[:40]!r}… has no certificates as PEM: {error}"
+        ) from error
 
 
 def _close_all(idle: dict[str, list[HTTPConnection]]) -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from graveler.errors import BackendUnavailableError
+from graveler.errors import BackendUnavailableError, InvalidInputError, PermissionDeniedError
 from graveler.testing import World
+from tests.harness.certificates import of_localhost
 from tests.harness.keep_system import FOO, System
 
 
@@ -45,3 +46,27 @@ def test_two_addresses_of_one_server_have_one_copy(system, client):
     client.put(b"foo")
     assert system.copies() == ["a", "b"]
     assert client.have([FOO], touch=False) == {FOO.digest: 2}
+
+
+def test_own_certificates_are_trusted_by_all_that_reaches_a_server(system, tmp_path):
+    keep, certificate = system.lake.keep, of_localhost(tmp_path)
+    keep.remove_server("main", system.lose("a"))
+    stranger = keep.client("main")
+    keep.trust("main", certificate[0].read_text())
+    for name in "bc":
+        system.start(name, tls=certificate)
+    with pytest.raises(PermissionDeniedError, match="`graveler keep trust"):
+        stranger.put(b"foo", replicas=1)
+    assert {each.url.partition(":")[0] for each in keep.servers("main")} == {"https"}
+    client = keep.client("main")
+    client.put(b"foo", replicas=1)
+    keep.collections("main").create(f". {FOO} 0:3:foo\n")
+    assert system.sweep().pulls.sent == 1
+    assert system.copies() == ["b", "c"]
+    for each in (stranger, client):
+        each.close()
+
+
+def test_certificates_are_verified_when_they_are_given(system):
+    with pytest.raises(InvalidInputError, match="has no certificates as PEM"):
+        system.lake.keep.trust("main", "-----BEGIN NOTHING-----")

@@ -22,9 +22,10 @@ class System:
         for name in names:
             self.start(name)
 
-    def start(self, name, uuid=""):
-        server = KeepServer(self.lake, "main", [self.folder / name], new_disks=bool(uuid))
-        record = self.lake.keep.add_server("main", server.address, uuid)
+    def start(self, name, uuid="", tls=None):
+        server = KeepServer(self.lake, "main", [self.folder / name], new_disks=bool(uuid), tls=tls)
+        url = server.address.replace("https://127.0.0.1", "keep+tls://localhost")
+        record = self.lake.keep.add_server("main", url, uuid)
         self.servers[name] = server, record.uuid
 
     def lose(self, name):

@@ -167,7 +167,7 @@ def test_tls_with_a_trusted_certificate(certificate):
         secure.blocks[FOO.digest] = b"foo"
         secure.socket = context.wrap_socket(secure.socket, server_side=True)
         server = Server("a", secure.server.url.replace("http:", "https:"))
-        trusting = Transport("", clock=FakeClock(), silence_s=5, ca_file=certificate[0])
+        trusting = Transport("", clock=FakeClock(), silence_s=5, tls_ca=certificate[0].read_text())
         assert trusting.send(server, GET).body == b"foo"
         big = Request("PUT", f"/{'0' * 32}", {}, bytes(5 << 20))
         assert trusting.send(server, big).status == 200
@@ -179,6 +179,6 @@ def test_tls_with_a_trusted_certificate(certificate):
         trusting.close()
 
 
-def test_a_file_without_certificates_is_refused(tmp_path):
-    with pytest.raises(InvalidInputError, match="no certificates"):
-        Transport("", clock=FakeClock(), silence_s=5, ca_file=tmp_path / "missing")
+def test_text_without_certificates_is_refused():
+    with pytest.raises(InvalidInputError, match="no certificates as PEM"):
+        Transport("", clock=FakeClock(), silence_s=5, tls_ca="é")

@@ -14,7 +14,9 @@ MOST_BYTES = 256 << 20
 _HAVE_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
 _MOST_BLOCKS = 10_000
-_SERVER = re.compile(r"https?://[^/\s]+/?|[^/\s:]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}")
+_SERVER = re.compile(
+    r"(?:https?|keep\+tls)://[^/\s]+/?|[^/\s:]+:[0-9]{1,5}|\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}"
+)
 
 
 def document(body: Body | None, most: int = MOST_BYTES) -> Any:

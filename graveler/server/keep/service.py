@@ -180,6 +180,7 @@ class _Siblings:
                 ids=self._ids,
                 cache=BlockCache(0),
                 signer=self._system.signer,
+                tls_ca=self._system.tls_ca,
                 limit_s=_PATIENCE_S,
             )
         return client.get(locator)

@@ -36,6 +36,7 @@ def _create(
     ttl: str = "14d",
     replicas: Annotated[int, {"min": 1, "max": 16}] = 2,
     encrypt: bool = False,
+    tls_ca: Annotated[Path | None, {"exists": True, "dir_okay": False}] = None,
 ) -> None:
     """Make a system with a signing key of its own.
 
@@ -43,9 +44,14 @@ def _create(
         ttl (DURATION): How long a block that nothing names is kept, and the life of every signature.
         replicas (N): The copies of each block.
         encrypt: Encrypt blocks on the disks; the key is in the lake's key-value store.
+        tls_ca (FILE): The certificates that sign those of the servers, by default those of each machine.
     """
     made = _systems(session).create(
-        system, ttl=read_duration("--ttl", ttl), replication=replicas, encrypted=encrypt
+        system,
+        ttl=read_duration("--ttl", ttl),
+        replication=replicas,
+        encrypted=encrypt,
+        tls_ca="" if tls_ca is None else _pem(tls_ca),
     )
     shape = {
         "name": made.name,
@@ -62,6 +68,17 @@ def _rotate_key(session: Session, system: _System) -> None:
     """Encrypt new blocks with another key. Start the servers again; their scrubs encrypt the older ones."""
     count = len(_systems(session).rotate_key(system).volume_keys)
     session.out.show({"keys": count}, f"{system} has {count} keys: start its servers again")
+
+
+@verb("keep trust")
+def _trust(
+    session: Session,
+    system: _System,
+    file: Annotated[Path, "Certificates as PEM.", {"exists": True, "dir_okay": False}],
+) -> None:
+    """Verify the servers by the certificates of a file. Start the servers again."""
+    _systems(session).trust(system, _pem(file))
+    session.out.show({"name": system}, f"{system} trusts {file}: start its servers again")
 
 
 @verb("keep serve")
@@ -150,7 +167,7 @@ def _list_servers(session: Session, system: _System) -> None:
 def _add_server(
     session: Session,
     system: _System,
-    url: Annotated[str, "http://host:port/ or https://host:port/"],
+    url: Annotated[str, "http://host:port/, https://host:port/ or keep+tls://host:port/"],
     *,
     uuid: str = "",
 ) -> None:
@@ -263,6 +280,10 @@ def _get(session: Session, system: _System, locator: _Locator, *, token: str = "
 
 def _client(session: Session, system: str, token: str) -> "KeepClient":
     return _systems(session).client(system, token or environment(_VARIABLE) or "")
+
+
+def _pem(file: Path) -> str:
+    return file.read_text("ascii", "replace")
 
 
 def _shape(server: "ServerRecord") -> dict[str, Any]:
