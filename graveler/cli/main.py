@@ -33,6 +33,7 @@ _VERBS = {
     "serving.gateway": "gateway",
     "serving.users": "user group policy token",
     "serving.keep": "keep",
+    "serving.collections": "keep",
     "demo": "demo",
 }
 """The modules of the verbs, and the first words of their verbs, in the order of the help."""

@@ -70,6 +70,7 @@ marks and sweeps, for a daily job.""",
     "token": "Tokens of users: printed once, stored as hashes.",
     "keep": "Keep: blocks on servers of your own.",
     "keep servers": "The servers of a system of Keep.",
+    "keep collection": "Collections: named files in blocks, and for how long they are needed.",
     "packing": "Packing: the rule that decides when branches are packed.",
 }
 _NAMED = inspect.Parameter.KEYWORD_ONLY

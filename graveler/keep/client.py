@@ -371,6 +371,20 @@ class KeepClient:
                 raise call.error()
             return counts
 
+    def untrash(self, locator: Locator) -> int:
+        """Bring a trashed block back, and return how many servers have it now.
+
+        Raises:
+            ObjectNotFoundError: No server has it, not even in its trash.
+            BackendUnavailableError: A server that may have it did not answer.
+        """
+        call = self._call(f"untrash block {locator.digest}", reads=True)
+        request = Request("PUT", f"/untrash/{locator.digest}")
+        answers = [self._sent(call, server, request) for server in self._current()]
+        if not any(answers):
+            raise call.error()
+        return len(answers) - answers.count(None)
+
     def _missing(
         self, server: Server, digests: Sequence[str], call: _Call, *, touch: bool
     ) -> tuple[set[str], set[str]]:

@@ -48,7 +48,7 @@ def test_two_addresses_of_one_server_have_one_copy(system, client):
     assert client.have([FOO], touch=False) == {FOO.digest: 2}
 
 
-def test_own_certificates_are_trusted_by_all_that_reaches_a_server(system, tmp_path):
+def test_own_certificates_are_trusted_by_all_that_asks(system, tmp_path):
     keep, certificate = system.lake.keep, of_localhost(tmp_path)
     keep.remove_server("main", system.lose("a"))
     stranger = keep.client("main")

@@ -1,6 +1,6 @@
 """``graveler keep``: blocks on servers of your own."""
 
-import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -262,7 +262,8 @@ def _put(
     Args:
         token (TEXT): A token with the right keep:write; GRAVELER_KEEP_TOKEN.
     """
-    locator = str(_client(session, system, token).put(file.read_bytes()))
+    with _client(session, system, token) as client:
+        locator = str(client.put(file.read_bytes()))
     session.out.show({"locator": locator}, locator)
 
 
@@ -275,11 +276,26 @@ def _get(session: Session, system: _System, locator: _Locator, *, token: str = "
     """
     from graveler.keep.locators import Locator
 
-    sys.stdout.buffer.write(_client(session, system, token).get(Locator.parse(locator)))
+    with _client(session, system, token) as client:
+        session.out.data(client.get(Locator.parse(locator)))
 
 
-def _client(session: Session, system: str, token: str) -> "KeepClient":
-    return _systems(session).client(system, token or environment(_VARIABLE) or "")
+@verb("keep untrash")
+def _untrash(session: Session, system: _System, locator: _Locator, *, token: str = "") -> None:
+    """Bring a block back that is in the trash of servers; it is then as if it were new.
+
+    Args:
+        token (TEXT): A token with the right keep:manage; GRAVELER_KEEP_TOKEN.
+    """
+    from graveler.keep.locators import Locator
+
+    with _client(session, system, token) as client:
+        count = client.untrash(Locator.parse(locator))
+    session.out.show({"servers": count}, f"the block is back on {count} servers")
+
+
+def _client(session: Session, system: str, token: str) -> "closing[KeepClient]":
+    return closing(_systems(session).client(system, token or environment(_VARIABLE) or ""))
 
 
 def _pem(file: Path) -> str:

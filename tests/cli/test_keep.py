@@ -1,0 +1,75 @@
+"""``graveler keep``: collections, blocks that come back, and what a server advises."""
+
+import pytest
+
+from graveler.server.keep.service import KeepServer
+
+
+@pytest.fixture
+def keep(cli, lake, folder, monkeypatch):
+    """A function that calls ``graveler keep``, with a system ``main`` of one server and one copy."""
+    monkeypatch.setattr("graveler.server.server._POLL_SECONDS", 0.01)
+    cli("keep", "create", "main", "--replicas", "1")
+    server = KeepServer(lake, "main", [folder / "disk"])
+    cli("keep", "servers", "add", "main", server.address)
+    yield lambda *words, **options: cli("keep", *words, **options)
+    server.cut()
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A file ``flights.csv``, and a folder with two files."""
+    (tmp_path / "flights.csv").write_bytes(b"carrier,flights\nUA,12\n")
+    (tmp_path / "raw" / "more").mkdir(parents=True)
+    (tmp_path / "raw" / "a").write_bytes(b"1")
+    (tmp_path / "raw" / "more" / "flights.csv").write_bytes(b"2")
+    return tmp_path
+
+
+def collection(keep, *words):
+    said = keep("collection", *words, "--json")
+    assert said.code == 0, said.err
+    return said.lines
+
+
+def test_files_become_a_collection_and_come_back(keep, files):
+    put = ("put", "main", files / "flights.csv", files / "raw", "--name", "ann/hour 05")
+    [made] = collection(keep, *put)
+    assert (made["owner"], made["name"], made["version"]) == ("ann", "hour 05", 1)
+    for given in (made["uuid"], "ann/hour 05"):
+        for path, content in {"flights.csv": b"carrier,flights\nUA,12\n", "raw/a": b"1"}.items():
+            assert keep("collection", "get", "main", given, path).raw == content
+    [shown] = collection(keep, "show", "main", "ann/hour 05")
+    assert shown["manifest"].count("\n") == 3
+    assert "raw/nothing" in keep("collection", "get", "main", made["uuid"], "raw/nothing").err
+    twice = keep("collection", "put", "main", files / "flights.csv", files / "raw/more/flights.csv")
+    assert "are both 'flights.csv'" in twice.err
+
+
+def test_a_manifest_becomes_a_collection_if_its_blocks_are_there(keep, files):
+    [foo] = (keep("put", "main", files / "flights.csv").out.split(),)
+    manifest = files / "manifest"
+    manifest.write_text(f". {foo[0]} 0:22:flights.csv\n")
+    [made] = collection(keep, "create", "main", manifest, "--persist", "--replicas", "3")
+    assert (made["ends"], made["replicas"]) == (None, 3)
+    text = keep("collection", "show", "main", made["uuid"]).out
+    assert text.endswith("+22 0:22:flights.csv\n")
+    manifest.write_text(f". {'0' * 32}+3 0:3:x\n")
+    assert "no server has block 0000" in keep("collection", "create", "main", manifest).err
+
+
+def test_a_collection_is_named_kept_changed_and_deleted(keep, files):
+    [made] = collection(keep, "put", "main", files / "flights.csv")
+    uuid = made["uuid"]
+    assert "until 20" in keep("collection", "list", "main").out
+    assert collection(keep, "persist", "main", uuid)[0]["ends"] is None
+    assert collection(keep, "name", "main", uuid, "hour 06")[0]["name"] == "hour 06"
+    [changed] = collection(keep, "put", "main", files / "raw", "--into", "hour 06")
+    assert (changed["uuid"], changed["version"], changed["name"]) == (uuid, 2, "hour 06")
+    [earlier] = collection(keep, "versions", "main", "hour 06")
+    assert earlier["data_hash"] == made["data_hash"] != changed["data_hash"]
+    assert collection(keep, "ephemeral", "main", "hour 06")[0]["ends"] is not None
+    assert [each["uuid"] for each in collection(keep, "list", "main")] == [uuid]
+    assert collection(keep, "list", "main", "--owner", "ann") == []
+    assert keep("collection", "delete", "main", "hour 06").out == f"deleted {uuid}\n"
+    assert "there is no collection" in keep("collection", "show", "main", uuid).err
