@@ -4,8 +4,8 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from graveler.base.retries import NO_PROGRESS_S
 from graveler.collections.collections import Collection, Collections
 from graveler.collections.objects import Named, gone_of, names_of
 from graveler.collections.systems import ServerState
+from graveler.datamanager.balance import Category
 from graveler.datamanager.blocks import Source
 from graveler.datamanager.indexes import keys
 from graveler.datamanager.plan import Plan
@@ -39,9 +40,10 @@ from graveler.lake import Lake
 T = TypeVar("T")
 _LAST = "last"
 _TURN = "turn"
+_MOST_UNTRASHED = 10_000
 _LONGEST = timedelta(hours=1)
 _log = logging.getLogger(__name__)
-_RECEIPT = Schema(Receipt, "receipt of a sweep", states_format=True)
+_RECEIPT = Schema(Receipt, "receipt of a sweep", sparse=("untrashed",), states_format=True)
 _OK = 200
 _NO_RIGHT = frozenset({401, 403})
 _MOST_BYTES = 1 << 30
@@ -265,6 +267,7 @@ class DataManager:
             )
         )
         if not dry_run:
+            receipt = self._untrashed(receipt, plan)
             self._receipts.update(
                 _LAST,
                 lambda _: receipt,
@@ -280,7 +283,26 @@ class DataManager:
 
     def explain(self, locator: Locator) -> list[str]:
         """Return in words what a sweep would do with each copy of a block, and why."""
-        return self._with(lambda sweep: sweep.explain(locator))
+        lines = self._with(lambda sweep: sweep.explain(locator))
+        name, _, state = lines[0].partition(" is ")
+        if state == Category.LOST:
+            with closing(self._systems.client(self._name)) as client:
+                try:
+                    client.get(Locator.parse(name))
+                except GravelerError as error:
+                    lines.append(str(error))
+        return lines
+
+    def _untrashed(self, receipt: Receipt, plan: Plan) -> Receipt:
+        """Bring the lost blocks back that are in the trash of a server."""
+        lost = plan.lost(_MOST_UNTRASHED)
+        with closing(self._systems.client(self._name)) as client:
+            for block in list(lost):
+                with suppress(GravelerError):  # it stays lost
+                    client.untrash(Locator.parse(block))
+                    del lost[block]
+        left = {block: roots for block, roots in receipt.lost.items() if block in lost}
+        return replace(receipt, lost=left, untrashed=len(plan.lost(_MOST_UNTRASHED)) - len(lost))
 
     def last(self) -> Receipt | None:
         """Return the receipt of the last sweep, or None."""

@@ -98,6 +98,7 @@ class Receipt:
         withheld: Why no copy was trashed; "" if none was withheld.
         lost: The first lost blocks, each with the roots that need it.
         earlier: What each server said of its lists of the sweep before.
+        untrashed: How many lost blocks came back from trash.
     """
 
     started: datetime
@@ -113,6 +114,7 @@ class Receipt:
     lost: Mapping[str, tuple[str, ...]]
     usage: tuple[Usage, ...]
     earlier: Mapping[str, Any]
+    untrashed: int = 0
 
     def report(self) -> str:
         """Return the receipt in words."""
@@ -130,6 +132,8 @@ class Receipt:
             lines.append(f"spared: {self.spared:,} copies that new roots need")
         if self.withheld:
             lines.append(f"trash withheld: {self.withheld}")
+        if self.untrashed:
+            lines.append(f"untrashed: {self.untrashed:,} of the lost blocks, which were in trash")
         lines += [f"lost: {block}, needed by {', '.join(by)}" for block, by in self.lost.items()]
         lines += [
             f"{each.owner}: {each.referenced:,} bytes, {each.unique:,} of them alone, "

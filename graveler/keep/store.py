@@ -36,6 +36,7 @@ from graveler.keep.transfers import (
     Buffers,
     TooLargeError,
     is_same,
+    lacking,
     read_hashed,
     receive,
 )
@@ -142,8 +143,7 @@ class BlockStore:
             for volume in volumes:
                 replicas.update(dict.fromkeys(volume.classes, volume.replication))
             total = sum(volume.replication for volume in volumes)
-            uuids = [volume.uuid for volume in volumes]
-            return Put(Locator(digest, len(content)), total, replicas, uuids)
+            return Put(Locator(digest, len(content)), total, replicas, [v.uuid for v in volumes])
 
     def write(self, locator: Locator, content: bytes, volume: str = "") -> None:
         """Keep a block that was pulled, on a volume or on the first that can take it."""
@@ -166,7 +166,7 @@ class BlockStore:
         digest = locator.digest
         if digest == EMPTY.digest:
             return Block(0, memoryview(b""), None, lambda: None)
-        failure: GravelerError = _missing(locator)
+        failure: GravelerError = lacking(locator)
         damaged: list[Volume] = []
         read = partial(self._read, locator, verify)
         for volume, result in self._each(read, self._order(digest)):
@@ -180,6 +180,8 @@ class BlockStore:
                 break
             if isinstance(failure, CorruptionError):
                 damaged.append(volume)
+        if isinstance(failure, ObjectNotFoundError):
+            failure = lacking(locator, self.volumes.values())
         raise failure
 
     def size(self, locator: Locator, *, verify: bool = False) -> int:
@@ -199,7 +201,7 @@ class BlockStore:
         """Set the time of a copy to now, so that the block is kept for the time to live."""
         if digest == EMPTY.digest:
             return
-        failure: GravelerError = _missing(Locator(digest, None))
+        failure: GravelerError = lacking(Locator(digest, None))
         with self._turn(digest):
             for volume, result in self._each(
                 lambda each: each.touch(digest), self._writable(digest)
@@ -237,7 +239,7 @@ class BlockStore:
         if not done and recent:
             raise StateError(f"block {digest} is younger than {self.ttl} s: delete it later")
         if not (done or found):
-            raise _missing(Locator(digest, None))
+            raise lacking(Locator(digest, None))
         return Deleted(done, found.total())
 
     def trash(self, digest: str, mtime_ns: int | None = None, volume: str = "") -> Counter[str]:
@@ -264,7 +266,7 @@ class BlockStore:
     def untrash(self, digest: str) -> list[str]:
         """Restore a trashed block, and return the volumes that had it. It is as if it were new."""
         restored: list[str] = []
-        failure: GravelerError = _missing(Locator(digest, None))
+        failure: GravelerError = lacking(Locator(digest, None))
         with self._turn(digest):
             for volume, result in self._each(
                 lambda each: each.untrash(digest), self._writable(digest)
@@ -472,7 +474,7 @@ class BlockStore:
                 self.set_aside(volume, digest, mtime_ns)
                 raise
             if locator.size not in {None, opened.size}:
-                raise _missing(locator)
+                raise lacking(locator)
             opened.file.close()
             return Block(opened.size, content, None, stack.pop_all().close)
 
@@ -496,8 +498,3 @@ def _lacks(found: list[Volume], wanted: frozenset[str], volume: Volume) -> bool:
     if not wanted or volume in found:
         return not found
     return not volume.classes.isdisjoint(wanted.difference(*(each.classes for each in found)))
-
-
-def _missing(locator: Locator) -> ObjectNotFoundError:
-    size = "" if locator.size is None else f" of {locator.size} bytes"
-    return ObjectNotFoundError(f"no volume of this server has block {locator.digest}{size}")

@@ -1,15 +1,23 @@
 """Blocks in transfer: the memory that they may take, bodies, and copies that are read."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import md5
 from threading import Condition
 from typing import Any, BinaryIO, Protocol
 
 from graveler.base.background import Threads
+from graveler.base.clock import from_unix_us
 from graveler.base.local_files import storage_errors
-from graveler.errors import ConflictError, CorruptionError, InvalidInputError, ThrottledError
-from graveler.keep.locators import BLOCK_BYTES
+from graveler.errors import (
+    ConflictError,
+    CorruptionError,
+    GravelerError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    ThrottledError,
+)
+from graveler.keep.locators import BLOCK_BYTES, Locator
 from graveler.keep.volumes.volume import Volume, Writer
 
 PIECE_BYTES = 1 << 20
@@ -203,6 +211,21 @@ def is_same(volume: Volume, digest: str, content: memoryview) -> bool:
             f"block {digest} is there with other bytes of the same MD5: the new one was refused"
         )
     return False
+
+
+def lacking(locator: Locator, volumes: Iterable[Volume] = ()) -> ObjectNotFoundError:
+    """Return the error for a block that is not there, with the way out if one of the volumes has it in trash."""
+    size = "" if locator.size is None else f" of {locator.size} bytes"
+    text, kept = f"no volume of this server has block {locator.digest}{size}", 0
+    for volume in volumes:
+        with suppress(GravelerError):
+            kept = max(kept, volume.in_trash(locator.digest))
+    if kept:
+        until = from_unix_us(kept * 10**6)
+        text += (
+            f"; in trash until {until:%Y-%m-%d %H:%M} UTC: `graveler keep untrash` brings it back"
+        )
+    return ObjectNotFoundError(text)
 
 
 def _fill(content: memoryview, file: BinaryIO) -> None:

@@ -6,14 +6,20 @@ from graveler.server.keep.service import KeepServer
 
 
 @pytest.fixture
-def keep(cli, lake, folder, monkeypatch):
-    """A function that calls ``graveler keep``, with a system ``main`` of one server and one copy."""
+def server(cli, lake, folder, monkeypatch):
+    """The one server of a system ``main``, whose blocks have one copy."""
     monkeypatch.setattr("graveler.server.server._POLL_SECONDS", 0.01)
     cli("keep", "create", "main", "--replicas", "1")
     server = KeepServer(lake, "main", [folder / "disk"])
     cli("keep", "servers", "add", "main", server.address)
-    yield lambda *words, **options: cli("keep", *words, **options)
+    yield server
     server.cut()
+
+
+@pytest.fixture
+def keep(cli, server):
+    """A function that calls ``graveler keep``."""
+    return lambda *words, **options: cli("keep", *words, **options)
 
 
 @pytest.fixture
@@ -73,3 +79,13 @@ def test_a_collection_is_named_kept_changed_and_deleted(keep, files):
     assert collection(keep, "list", "main", "--owner", "ann") == []
     assert keep("collection", "delete", "main", "hour 06").out == f"deleted {uuid}\n"
     assert "there is no collection" in keep("collection", "show", "main", uuid).err
+
+
+def test_a_block_in_trash_comes_back(keep, files, server):
+    [locator] = keep("put", "main", files / "flights.csv").out.split()
+    [volume] = server.store.volumes.values()
+    volume.trash(locator[:32], 0, 3600)
+    assert "`graveler keep untrash` brings it back" in keep("get", "main", locator).err
+    assert keep("untrash", "main", locator).out == "the block is back on 1 servers\n"
+    assert keep("get", "main", locator).raw == (files / "flights.csv").read_bytes()
+    assert "404" in keep("untrash", "main", "0" * 32 + "+3").err

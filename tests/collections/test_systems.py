@@ -1,11 +1,19 @@
 """Systems of Keep on real servers: addresses, certificates, and blocks that come back."""
 
+import re
+
 import pytest
 
-from graveler.errors import BackendUnavailableError, InvalidInputError, PermissionDeniedError
+from graveler.datamanager.manager import DataManager
+from graveler.errors import (
+    BackendUnavailableError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+)
 from graveler.testing import World
 from tests.harness.certificates import of_localhost
-from tests.harness.keep_system import FOO, System
+from tests.harness.keep_system import FOO, TTL, System
 
 
 @pytest.fixture
@@ -70,3 +78,28 @@ def test_own_certificates_are_trusted_by_all_that_asks(system, tmp_path):
 def test_certificates_are_verified_when_they_are_given(system):
     with pytest.raises(InvalidInputError, match="has no certificates as PEM"):
         system.lake.keep.trust("main", "-----BEGIN NOTHING-----")
+
+
+def test_a_needed_block_in_trash_is_named_and_comes_back(system, client, world):
+    client.put(b"foo", replicas=1)
+    world.clock.advance(TTL)
+    server = system.servers["a"][0]
+    server.store.trash(FOO.digest)
+    system.lake.keep.collections("main").create(f". {FOO} 0:3:foo\n", persisted=True)
+    named = "in trash until .+ UTC: `graveler keep untrash` brings it back"
+    with pytest.raises(ObjectNotFoundError, match=named):
+        client.get(FOO)
+    assert re.search(named, DataManager(system.lake, "main").explain(FOO)[-1])
+    dry = system.sweep(dry_run=True)
+    assert (list(dry.lost), dry.untrashed) == ([str(FOO)], 0)
+    receipt = system.sweep()
+    assert (list(receipt.lost), receipt.untrashed) == ([], 1)
+    assert "untrashed: 1 of the lost blocks" in receipt.report()
+    assert client.get(FOO) == b"foo"
+
+
+def test_a_block_that_is_nowhere_stays_lost(system, client):
+    system.lake.keep.collections("main").create(f". {FOO} 0:3:foo\n", persisted=True)
+    assert list(system.sweep().lost) == [str(FOO)]
+    with pytest.raises(ObjectNotFoundError, match="404"):
+        client.untrash(FOO)

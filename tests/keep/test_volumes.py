@@ -170,7 +170,9 @@ def test_a_trashed_block_is_not_there(old):
 
 def test_a_trashed_block_can_be_restored_until_it_is_emptied(old, clock):
     for _ in range(2):
+        assert old.in_trash(HASH_A) == 0
         trashed(old)
+        assert old.in_trash(HASH_A) == old.now_ns() // 10**9 + HOUR
         clock.advance(seconds=HOUR - 1)
         assert old.empty() == 0
         before = old.now_ns()

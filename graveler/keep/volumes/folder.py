@@ -184,9 +184,7 @@ class FolderVolume(Volume):
         path = self._path(digest)
         self._check()
         with self._block("untrash", path):
-            matches = filter(None, map(_TRASHED.fullmatch, _names(path.parent)))
-            trashed = [(int(match[2]), match[0]) for match in matches if match[1] == digest]
-            if trashed:
+            if trashed := _trashed(path):
                 copy = path.parent / max(trashed)[1]
                 # if another call has restored it, or a new one is there, that one is touched
                 with suppress(FileExistsError, FileNotFoundError), _locked(copy) as descriptor:
@@ -196,6 +194,11 @@ class FolderVolume(Volume):
                     sync_folder(path.parent)
                     return
         self.touch(digest)
+
+    def in_trash(self, digest: str) -> int:
+        path = self._path(digest)
+        with self._block("look for the trash of", path, writing=False):
+            return max(_trashed(path), default=(0, ""))[0]
 
     def set_aside(self, digest: str, mtime_ns: int) -> bool:
         path = self._path(digest)
@@ -388,6 +391,12 @@ def _locked(path: Path) -> Iterator[int]:
 def _names(folder: Path) -> list[str]:
     with os.scandir(folder) as entries:
         return [entry.name for entry in entries]
+
+
+def _trashed(path: Path) -> list[tuple[int, str]]:
+    """Return until when each trashed copy of a block is kept, and its name."""
+    matches = filter(None, map(_TRASHED.fullmatch, _names(path.parent)))
+    return [(int(match[2]), match[0]) for match in matches if match[1] == path.name]
 
 
 def _free_name(path: Path, kind: str, number: int) -> Path:

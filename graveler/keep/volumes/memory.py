@@ -96,6 +96,10 @@ class MemoryVolume(Volume):
             self._trash.remove(max(trashed))
             self._blocks[digest] = max(trashed)[2], self.now_ns()
 
+    def in_trash(self, digest: str) -> int:
+        with self._lock:
+            return max((copy[0] // _NS for copy in self._trash if copy[1] == digest), default=0)
+
     def set_aside(self, digest: str, mtime_ns: int) -> bool:
         with self._lock:
             content, found_ns = self._found(digest)

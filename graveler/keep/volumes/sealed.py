@@ -101,6 +101,9 @@ class SealedVolume(Volume):
     def untrash(self, digest: str) -> None:
         self._inner.untrash(digest)
 
+    def in_trash(self, digest: str) -> int:
+        return self._inner.in_trash(digest)
+
     def set_aside(self, digest: str, mtime_ns: int) -> bool:
         return self._inner.set_aside(digest, mtime_ns)
 

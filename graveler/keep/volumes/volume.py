@@ -162,6 +162,10 @@ class Volume(ABC):
         """Restore the newest trashed copy. Its time is now. A copy that is there is touched."""
 
     @abstractmethod
+    def in_trash(self, digest: str) -> int:
+        """Return until when the newest trashed copy is kept, in seconds since 1970; 0 without one."""
+
+    @abstractmethod
     def set_aside(self, digest: str, mtime_ns: int) -> bool:
         """Keep the bytes of a damaged copy under another name, unless its time is another one."""
 

@@ -224,6 +224,7 @@ def _balance(
             "trash": receipt.trash.sent,
             "withheld": receipt.withheld,
             "lost": list(receipt.lost),
+            "untrashed": receipt.untrashed,
         }
         session.out.show(shape, *receipt.report().splitlines())
         session.out.flush()
