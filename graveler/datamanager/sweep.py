@@ -239,7 +239,17 @@ class Sweep:
                     Mount.read(each, server.uuid, draining=draining) for each in server.mounts()
                 ]
         volumes: dict[str, str] = {}
+        writers = {mount.volume: mount.server for mount in mounts if mount.writable}
         for mount in mounts:
+            if mount.writable and (writer := writers[mount.volume]) != mount.server:
+                names = {
+                    server.uuid: f"{server.uuid} ({server.address})" for server in self.servers
+                }
+                raise StateError(
+                    f"servers {names[mount.server]} and {names[writer]} both have volume {mount.volume}: "
+                    "one folder is a copy of the other, or it is one server with two addresses; remove "
+                    "one of them, or serve only one of the folders"
+                )
             other = volumes.setdefault(mount.device or mount.volume, mount.volume)
             if other != mount.volume:
                 raise StateError(

@@ -100,7 +100,7 @@ class Answer(NamedTuple):
     @property
     def text(self) -> str:
         """The status and the first line of the body."""
-        return f"{self.status} {self.body[:200].decode('utf-8', 'replace').partition(chr(10))[0]}"
+        return f"{self.status} {self.body[:400].decode('utf-8', 'replace').partition(chr(10))[0]}"
 
 
 class Transport:

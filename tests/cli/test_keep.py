@@ -3,6 +3,7 @@
 import pytest
 
 from graveler.server.keep.service import KeepServer
+from tests.harness.certificates import of_localhost
 
 
 @pytest.fixture
@@ -89,3 +90,26 @@ def test_a_block_in_trash_comes_back(keep, files, server):
     assert keep("untrash", "main", locator).out == "the block is back on 1 servers\n"
     assert keep("get", "main", locator).raw == (files / "flights.csv").read_bytes()
     assert "404" in keep("untrash", "main", "0" * 32 + "+3").err
+
+
+def test_the_advice_is_an_address_that_others_reach(cli, folder, monkeypatch):
+    monkeypatch.setattr("graveler.server.server._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("graveler.cli.verbs.serving.keep.serve", lambda opened: opened().cut())
+    cli("keep", "create", "main")
+    certificate, key = of_localhost(folder)
+    tls = ("--host", "0.0.0.0", "--tls-cert", certificate, "--tls-key", key)  # noqa: S104 - the case
+    said = cli("keep", "serve", "main", folder / "disk", "--port", "0", *tls).out
+    assert "`graveler keep servers add main https://HOST:" in said
+    assert "in place of HOST, give a name of this machine" in said
+    said = cli("keep", "serve", "main", folder / "disk", "--port", "0").out
+    assert "`graveler keep servers add main http://127.0.0.1:" in said
+    assert "HOST" not in said
+
+
+def test_certificates_are_given_in_files(cli, lake, folder):
+    certificate, _ = of_localhost(folder)
+    cli("keep", "create", "main", "--tls-ca", certificate)
+    assert lake.keep.get("main").tls_ca == certificate.read_text()
+    cli("keep", "create", "second")
+    assert cli("keep", "trust", "second", certificate).code == 0
+    assert lake.keep.get("second").tls_ca == certificate.read_text()

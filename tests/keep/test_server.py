@@ -1,6 +1,7 @@
 """A server of Keep over real sockets: requests, statuses, rights, signatures, and the lists."""
 
 import json
+import shutil
 import ssl
 from datetime import timedelta
 from http.client import HTTPConnection, HTTPSConnection, RemoteDisconnected
@@ -445,6 +446,26 @@ def test_a_folder_has_one_server(serve, lake, tmp_path):
     serve()
     with pytest.raises(StateError, match="another server has"):
         KeepServer(lake, "main", [tmp_path / "volume00"])
+
+
+def test_a_copy_of_a_folder_is_refused(serve, lake, tmp_path):
+    serve().server.cut()
+    folders = [tmp_path / "volume00", tmp_path / "copy"]
+    shutil.copytree(*folders)
+    with pytest.raises(StateError, match=r"volume00 and .+/copy are both volume"):
+        KeepServer(lake, "main", folders)
+    KeepServer(lake, "main", folders[:1]).cut()  # it was not left locked
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", f"/{FOO}"), ("GET", f"/{FOO}+3"), ("GET", "/index")]
+)
+def test_a_lost_disk_is_named_with_the_way_out(client, tmp_path, method, path):
+    shutil.rmtree(tmp_path / "volume00")
+    status, answer = client(method, path, b"foo", token=client.manager)
+    assert status == 503
+    assert f"{tmp_path}/volume00 is no volume: mount its disk there" in answer.decode()
+    assert "(--new-disk)" in answer.decode()
 
 
 def test_a_folder_of_another_system_is_refused(serve, lake, tmp_path):

@@ -333,7 +333,8 @@ class FolderVolume(Volume):
                 return _state(os.lstat(path)), _MARKERS.decode(path.read_bytes(), str(path))
         except (BackendUnavailableError, InvalidInputError) as error:
             raise BackendUnavailableError(
-                f"{self._root} is no volume ({error}): mount its disk there, or create the volume"
+                f"{self._root} is no volume: mount its disk there, or, if the disk is lost, serve "
+                f"another one (--new-disk); {error}"
             ) from error
 
 

@@ -4,6 +4,7 @@ import fcntl
 import os
 import ssl
 from collections.abc import Sequence
+from contextlib import ExitStack
 from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from socket import gethostname
@@ -89,26 +90,31 @@ class KeepServer(Service):
             )
         settings = lake.keep.get(system)
         self.folders = [Path(folder) for folder in several(folders, "folders", "folders")]
-        self._held: list[int] = []
+        self._volumes: dict[str, Path] = {}
         self._new_disks = new_disks
         clock, ids = lake.keep.clock, lake.keep.ids
         self.token = check_token(token) if token else new_token()
-        self.store = BlockStore(
-            [self._volume(lake, folder, settings, role or Role()) for folder in self.folders],
-            ttl=int(settings.ttl.total_seconds()),
-            trash_life=int(settings.trash_life.total_seconds()),
-            clock=clock,
-            buffers=buffers,
-        )
-        signer = settings.signer
-        self.trash = TrashList(self.store)
-        self._siblings = _Siblings(settings, clock, ids, tls=tls is not None)
-        self.pulls = PullList(self.store, self._siblings.get)
-        self.emptier = Emptier(self.store, _EMPTIES_EVERY_S, _LOW)
-        terms = Terms(settings.token, lake.iam.access, signer, verifies, compat)
-        self.surface = Keep(self.store, self.trash, self.pulls, terms)
-        check = TokenCheck(self.token, lake.iam.access)
-        super().__init__(Application(check, [self.surface]), host, port, _context(tls))
+        with ExitStack() as held:
+            self.store = BlockStore(
+                [
+                    self._volume(lake, folder, settings, role or Role(), held)
+                    for folder in self.folders
+                ],
+                ttl=int(settings.ttl.total_seconds()),
+                trash_life=int(settings.trash_life.total_seconds()),
+                clock=clock,
+                buffers=buffers,
+            )
+            signer = settings.signer
+            self.trash = TrashList(self.store)
+            self._siblings = _Siblings(settings, clock, ids, tls=tls is not None)
+            self.pulls = PullList(self.store, self._siblings.get)
+            self.emptier = Emptier(self.store, _EMPTIES_EVERY_S, _LOW)
+            terms = Terms(settings.token, lake.iam.access, signer, verifies, compat)
+            self.surface = Keep(self.store, self.trash, self.pulls, terms)
+            check = TokenCheck(self.token, lake.iam.access)
+            super().__init__(Application(check, [self.surface]), host, port, _context(tls))
+            self._held = held.pop_all()
         self._tls = tls is not None
         self.emptier.start()
         self._ended = Event()
@@ -122,7 +128,9 @@ class KeepServer(Service):
         """The address of the server, ``http://host:port/`` or ``https://host:port/``."""
         return f"http{'s' if self._tls else ''}://{self.authority}/"
 
-    def _volume(self, lake: "Lake", folder: Path, system: System, role: Role) -> Volume:
+    def _volume(
+        self, lake: "Lake", folder: Path, system: System, role: Role, held: ExitStack
+    ) -> Volume:
         """Return the volume in a folder. A folder that is missing or empty becomes one, once."""
         systems, place = lake.keep, f"{gethostname()}:{folder.absolute()}"
         if not folder.exists() or not any(folder.iterdir()):
@@ -134,7 +142,13 @@ class KeepServer(Service):
                 )
             FolderVolume.create(folder, ids=systems.ids)
         volume = FolderVolume(folder, role=role, clock=systems.clock, ids=systems.ids)
-        self._held.append(_held(folder))
+        held.callback(os.close, _held(folder))
+        other = self._volumes.setdefault(volume.uuid, folder)
+        if other != folder:
+            raise StateError(
+                f"{other} and {folder} are both volume {volume.uuid}: one is a copy of the other, so its "
+                "blocks would count twice; give only one of them"
+            )
         systems.claim_volume(system.name, volume.uuid, place)
         return SealedVolume(volume, system.volume_keys) if system.volume_keys else volume
 
@@ -153,8 +167,7 @@ class KeepServer(Service):
         for worker in (self.trash, self.pulls, self.emptier):
             worker.close()
         self._siblings.close()
-        while self._held:
-            os.close(self._held.pop())
+        self._held.close()
         return ended
 
 

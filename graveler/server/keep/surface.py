@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hmac import compare_digest
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
 from graveler.errors import (
@@ -262,7 +263,10 @@ class Keep:
             raise HttpError(400, f"prefix {prefix[:40]!r}: give up to 32 of 0-9, a-f")
         if volume:
             self._store.volume(volume)
-        return Answer(pieces=_pieces(self._store.index(prefix, volume)))
+        pieces = _pieces(self._store.index(prefix, volume))
+        return Answer(
+            pieces=chain([next(pieces)], pieces)
+        )  # a lost disk is an error before the answer
 
     def _replace(self, request: Request, path: str) -> Answer:
         try:

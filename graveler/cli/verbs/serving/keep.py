@@ -1,5 +1,6 @@
 """``graveler keep``: blocks on servers of your own."""
 
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from graveler.server.keep.service import KeepServer
 
 _VARIABLE = "GRAVELER_KEEP_TOKEN"
+_ANY_ADDRESS = re.compile(r"//(0\.0\.0\.0|\[::\]):")
 _System = Annotated[str, "The system: servers that share a signing key."]
 _Uuid = Annotated[str, "The UUID of the server."]
 _Locator = Annotated[str, "The locator of a block, hash+size and its signature."]
@@ -149,8 +151,11 @@ def _announce(session: Session, system: str, server: "KeepServer", *, made: bool
     elif made:
         shape["token"] = server.token
         lines.append(f"token: {server.token}")
-    if all(server.address != each.url for each in _systems(session).servers(system)):
-        lines.append(f"clients find it after `graveler keep servers add {system} {server.address}`")
+    reached = _ANY_ADDRESS.sub("//HOST:", server.address)
+    if all(reached != each.url for each in _systems(session).servers(system)):
+        lines.append(f"clients find it after `graveler keep servers add {system} {reached}`")
+    if reached != server.address:
+        lines.append("in place of HOST, give a name of this machine that is in the certificate")
     session.out.show(shape, *lines)
     session.out.flush()
 
