@@ -295,14 +295,19 @@ class DataManager:
 
     def _untrashed(self, receipt: Receipt, plan: Plan) -> Receipt:
         """Bring the lost blocks back that are in the trash of a server."""
-        lost = plan.lost(_MOST_UNTRASHED)
+        back: set[str] = set()
         with closing(self._systems.client(self._name)) as client:
-            for block in list(lost):
-                with suppress(GravelerError):  # it stays lost
+            for block in plan.lost_blocks(_MOST_UNTRASHED):
+                try:
                     client.untrash(Locator.parse(block))
-                    del lost[block]
-        left = {block: roots for block, roots in receipt.lost.items() if block in lost}
-        return replace(receipt, lost=left, untrashed=len(plan.lost(_MOST_UNTRASHED)) - len(lost))
+                    back.add(block)
+                except ObjectNotFoundError:
+                    continue
+                except GravelerError as error:
+                    _log.warning("lost blocks stay lost: %s", error)
+                    break
+        left = {block: roots for block, roots in receipt.lost.items() if block not in back}
+        return replace(receipt, lost=left, untrashed=len(back))
 
     def last(self) -> Receipt | None:
         """Return the receipt of the last sweep, or None."""

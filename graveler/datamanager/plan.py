@@ -217,8 +217,12 @@ class Plan:
 
     def lost(self, most: int) -> dict[str, tuple[str, ...]]:
         """Return the locators of the first lost blocks, each with the roots that need it."""
+        return {name: tuple(self.blocks.roots(at)) for name, at in self.lost_blocks(most).items()}
+
+    def lost_blocks(self, most: int) -> dict[str, int]:
+        """Return the locators of the first lost blocks, each with its number."""
         lost = np.flatnonzero(self._states == _NUMBER[Category.LOST])[:most].tolist()
-        return {self.blocks.locator(block): tuple(self.blocks.roots(block)) for block in lost}
+        return {self.blocks.locator(block): block for block in lost}
 
     def confirmed(self) -> dict[str, int]:
         """Return for each root how many copies every one of its blocks has, at most the wanted."""

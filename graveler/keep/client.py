@@ -152,7 +152,10 @@ class _Copies:
             return f"stored {stored[:20]!r} copies of {text[:99]!r}"
         volumes = set(answer.headers.get("X-Graveler-Volumes", "").replace(",", " ").split())
         if not volumes.isdisjoint(self.volumes):
-            return "has the same volume as another address: give each server one address"
+            return (
+                "has the same volume as another address: give each server one address, and folders of "
+                "its own"
+            )
         self.volumes |= volumes
         confirmed = answer.headers.get("X-Keep-Storage-Classes-Confirmed")
         if confirmed is None and self.classes and self.tracked:
