@@ -65,7 +65,7 @@ def _show_one(session: Session, system: _System, collection: _Given) -> None:
     each = _found(found, collection)
     shape, manifest = _shape(found, each), found.manifest(each)
     shown = {**shape, "properties": dict(each.properties), "manifest": manifest}
-    fields = [(name, value) for name, value in shape.items() if value not in {None, ""}]
+    fields = [(name, value) for name, value in shape.items() if value]
     session.out.show(shown, *field_lines(fields), *manifest.splitlines())
 
 
@@ -213,13 +213,10 @@ def _opened(files: dict[str, Path]) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def _show(session: Session, collections: "Collections", each: "Collection") -> None:
-    shape = _shape(collections, each)
-    ends = "persisted" if shape["ends"] is None else f"until {shape['ends'][:19]}"
-    session.out.show(shape, f"{each.uuid}  {ends}  {_name(each) or '-'}  {each.data_hash}")
-
-
-def _name(each: "Collection") -> str:
-    return f"{each.owner}/{each.name}" if each.owner else each.name
+    ends = each.ends(collections.ttl)
+    kept = "persisted" if ends is None else f"until {ends:%Y-%m-%d %H:%M} UTC"
+    name = f"{each.owner}/{each.name}" if each.owner else each.name or "-"
+    session.out.show(_shape(collections, each), f"{each.uuid}  {kept}  {name}  {each.data_hash}")
 
 
 def _shape(collections: "Collections", each: "Collection") -> dict[str, Any]:
