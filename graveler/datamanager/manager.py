@@ -32,7 +32,7 @@ from graveler.keep.client import KeepClient
 from graveler.keep.files import BlockList, list_block
 from graveler.keep.locators import Locator
 from graveler.keep.manifests import Manifest
-from graveler.keep.transport import Request, Server, Transport
+from graveler.keep.transport import Answer, Request, Server, Transport
 from graveler.kv.record_store import RecordStore
 from graveler.kv.store import KVStore
 from graveler.lake import Lake
@@ -46,9 +46,8 @@ _log = logging.getLogger(__name__)
 _RECEIPT = Schema(Receipt, "receipt of a sweep", sparse=("untrashed",), states_format=True)
 _OK = 200
 _NO_RIGHT = frozenset({401, 403})
-_MOST_BYTES = 1 << 30
-_DIGITS = "0123456789abcdef"
-_MARK = b"\n"
+_INDEX_BYTES = 1 << 36
+_DOCUMENT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -155,14 +154,13 @@ class HttpServer:
         return found
 
     def index(self, volume: str, prefix: str) -> Iterator[bytes]:
-        """Yield the index of a volume; in 16 parts, so that its answers stay small."""
-        for digit in _DIGITS if not prefix else [""]:
-            part = self._sent("GET", f"/mounts/{volume}/blocks/{prefix}{digit}")
-            whole = part == _MARK or part.endswith(2 * _MARK)
-            yield part[:-1] if whole else part
-            if not whole:
-                return
-        yield _MARK
+        """Yield the index of a volume as it comes."""
+        request = Request("GET", f"/mounts/{volume}/blocks/{prefix}", most=_INDEX_BYTES)
+        with self._transport.stream(self._server, request) as (answer, pieces):
+            if answer.status != _OK:
+                answer = answer._replace(body=next(pieces, b""))
+            _check(request, answer)
+            yield from pieces
 
     def clear(self) -> None:
         """Replace the lists by empty ones."""
@@ -197,13 +195,19 @@ class HttpServer:
         )
 
     def _sent(self, method: str, path: str, body: bytes = b"") -> bytes:
-        request = Request(method, path, {}, body, most=_MOST_BYTES)
+        request = Request(method, path, {}, body, most=_DOCUMENT_BYTES)
         answer = self._transport.send(self._server, request)
-        if answer.status in _NO_RIGHT:
-            raise PermissionDeniedError(f"{method} {path}: {answer.text}: give the system's token")
-        if answer.status != _OK:
-            raise BackendUnavailableError(f"{method} {path}: {answer.text}")
+        _check(request, answer)
         return answer.body
+
+
+def _check(request: Request, answer: Answer) -> None:
+    """Raise the error of an answer that refuses."""
+    text = f"{request.method} {request.path}: {answer.text}"
+    if answer.status in _NO_RIGHT:
+        raise PermissionDeniedError(f"{text}: give the system's token")
+    if answer.status != _OK:
+        raise BackendUnavailableError(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import io
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,7 +15,12 @@ from typing import NamedTuple
 
 from graveler.base.clock import Clock
 from graveler.base.forks import held_off, watch
-from graveler.errors import BackendUnavailableError, InvalidInputError, PermissionDeniedError
+from graveler.errors import (
+    BackendUnavailableError,
+    GravelerError,
+    InvalidInputError,
+    PermissionDeniedError,
+)
 from graveler.keep.locators import BLOCK_BYTES
 
 _PIECE_BYTES = 256 << 10
@@ -146,9 +151,28 @@ class Transport:
             BackendUnavailableError: There was no complete answer.
             PermissionDeniedError: The certificate of the server is not trusted.
         """
+        with self._failures(server, request):
+            answer = self._sent(server, request)
+        self._down.pop(server.url, None)
+        return answer
+
+    @contextmanager
+    def stream(self, server: Server, request: Request) -> Iterator[tuple[Answer, Iterator[bytes]]]:
+        """Yield an answer without its body, and the body as it comes. Errors are those of `send`."""
+        with self._failures(server, request), closing(self._connected(server)) as connection:
+            self._is_sent(connection, request)
+            response = connection.getresponse()
+            pieces = self._pieces(response, request.most)
+            yield Answer(response.status, response.headers, b"", ""), pieces
+
+    @contextmanager
+    def _failures(self, server: Server, request: Request) -> Iterator[None]:
+        """Turn the errors of a request into graveler's."""
         what = f"{request.method} {server.url}{request.path.partition('+')[0]}"
         try:
-            answer = self._sent(server, request)
+            yield
+        except GravelerError:
+            raise  # some of graveler's errors are OSErrors
         except ssl.SSLCertVerificationError as error:
             raise PermissionDeniedError(
                 f"{what}: {error.verify_message}: give the certificates that sign it "
@@ -161,8 +185,6 @@ class Transport:
             raise BackendUnavailableError(
                 f"{what}: {reason}; check the server and the network, and repeat"
             ) from error
-        self._down.pop(server.url, None)
-        return answer
 
     def _sent(self, server: Server, request: Request) -> Answer:
         # a server closes idle connections when it likes, and all requests may be repeated
@@ -225,24 +247,29 @@ class Transport:
 
     def _body(self, response: HTTPResponse, most: int) -> tuple[bytes, str]:
         """Return a body and its MD5, which is computed while the server sends more."""
-        size, most = response.length, max(most, _TEXT_BYTES)
+        content, digest = io.BytesIO(), md5(usedforsecurity=False)
+        for piece in self._pieces(response, max(most, _TEXT_BYTES)):
+            content.write(piece)
+            digest.update(piece)
+        return content.getvalue(), digest.hexdigest()
+
+    def _pieces(self, response: HTTPResponse, most: int) -> Iterator[bytes]:
+        """Yield a body, of at most so many bytes, as it comes."""
+        size = response.length
         if size is not None and size > most:
             raise HTTPException(f"the answer has {size} bytes, which is more than {most}")
-        content, digest = io.BytesIO(), md5(usedforsecurity=False)
         end = monotonic() + self._silence_s + (most if size is None else size) / _SLOWEST
         left = most + 1 if size is None else size
         # `read1` of Python 3.11 does not count what it returns
         while left and (piece := response.read1(min(left, _PIECE_BYTES))):
-            content.write(piece)
-            digest.update(piece)
             left -= len(piece)
+            yield piece
             if left and monotonic() > end:
                 raise TimeoutError(f"less than {_SLOWEST} bytes a second")
         if size is None and not left:
             raise HTTPException(f"the answer has more than {most} bytes")
         if size is not None and left:
             raise HTTPException(f"the answer ends {left} bytes early")
-        return content.getvalue(), digest.hexdigest()
 
 
 def trusting(tls_ca: str) -> ssl.SSLContext:

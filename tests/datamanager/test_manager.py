@@ -189,6 +189,20 @@ def test_a_long_upload_touches_its_first_blocks(system, repo, world):
     assert len(system.copies(Locator.of(bytes(64 << 20)))) == 2
 
 
+@pytest.mark.parametrize("at", [0, 1500])
+def test_an_index_that_breaks_off_stops_the_sweep(system, repo, monkeypatch, at):
+    repo.branch("main").put("foo", b"foo")
+    server, uuid = system.servers["a"]
+
+    def lines(*_):
+        yield from [f"{FOO} 1"] * at
+        raise BackendUnavailableError("the disk is gone")
+
+    monkeypatch.setattr(server.store, "index", lines)
+    with pytest.raises(BackendUnavailableError, match=f"server {uuid} .*no copy is trashed"):
+        system.sweep()
+
+
 def test_a_server_that_is_something_else_is_named(system, repo, monkeypatch):
     repo.branch("main").put("foo", b"foo")
     server, uuid = system.servers["a"]

@@ -105,6 +105,23 @@ def test_an_answer_that_is_not_whole(transport, server, fault, message):
     assert not transport.is_down(server.server)
 
 
+@pytest.mark.parametrize(("fault", "message"), [(DRIP, "timed out"), (SHORT, "40000 bytes early")])
+def test_a_body_is_streamed_as_it_comes(transport, server, fault, message):
+    server.faults.append(fault)
+    server.blocks[FOO.digest] = bytes(80_000)
+    request = Request("GET", f"/{FOO}", {}, most=80_000)
+    with (
+        pytest.raises(BackendUnavailableError, match=message),
+        transport.stream(server.server, request) as (answer, pieces),
+    ):
+        found = [next(pieces)]  # the server has more, and waits
+        assert answer.status == 200
+        found += pieces
+    server.going_on.set()
+    server.going_on.clear()
+    assert sum(map(len, found)) <= 40_000
+
+
 def test_a_server_that_drips_is_silent(transport, server, monkeypatch):
     server.blocks[FOO.digest] = bytes(1 << 20)
     times = iter(range(0, 1000, 20))
