@@ -172,18 +172,23 @@ class Blocks:
         ]
         return tuple(map(Usage, owners, *(each.tolist() for each in sums)))
 
-    def confirmed(self, replication: Mapping[str, Numbers]) -> dict[str, int]:
-        """Return for each root how many copies every one of its blocks has, at most the wanted.
+    def present(self, counts: Mapping[str, Sequence[int]]) -> dict[str, Numbers]:
+        """Return for each class how many copies of each block there are.
 
         Args:
-            replication: For each class, the copies that each volume counts as.
+            counts: For each class, the copies that each volume counts as.
         """
-        found: dict[str, int] = {}
         block = np.repeat(np.arange(len(self)), self.copies)
-        present = {
-            name: np.bincount(block, counts[self.volume], len(self))
-            for name, counts in replication.items()
+        return {
+            name: np.bincount(block, np.array(each, np.int64)[self.volume], len(self)).astype(
+                np.int64
+            )
+            for name, each in counts.items()
         }
+
+    def confirmed(self, present: Mapping[str, Numbers]) -> dict[str, int]:
+        """Return for each root how many copies every one of its blocks has, at most the wanted."""
+        found: dict[str, int] = {}
         for at, source in enumerate(self.sources):
             least = self._replication if source.wanted is None else source.wanted
             for name in source.classes or ("default",):

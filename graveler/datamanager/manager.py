@@ -157,9 +157,8 @@ class HttpServer:
         """Yield the index of a volume as it comes."""
         request = Request("GET", f"/mounts/{volume}/blocks/{prefix}", most=_INDEX_BYTES)
         with self._transport.stream(self._server, request) as (answer, pieces):
-            if answer.status != _OK:
-                answer = answer._replace(body=next(pieces, b""))
-            _check(request, answer)
+            refusal = b"" if answer.status == _OK else next(pieces, b"")
+            _check(request, answer._replace(body=refusal))
             yield from pieces
 
     def clear(self) -> None:

@@ -5,8 +5,10 @@ decided one by one by `balance_block`, with the same result.
 """
 
 from binascii import hexlify
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import md5
 from typing import Any
 
@@ -30,6 +32,16 @@ class Tally:
     blocks: int
     copies: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTally:
+    """Copies in a storage class: wanted + surplus = present + missing."""
+
+    wanted: int
+    present: int
+    missing: int
+    surplus: int
 
 
 class Plan:
@@ -78,9 +90,9 @@ class Plan:
                 if mount.writable and not mount.draining and name in mount.classes:
                     self._plain[volume, kind] = mount.replication == 1
                     self._offers[kind, server] = True
-        if any(len(views) > 1 for views in self._views):
-            self._trashable[:] = False
-            self._plain[:] = False
+        shared = np.array([len(views) > 1 for views in self._views], np.bool_)
+        self._trashable[shared] = False
+        self._plain[shared] = False
         self._mount = np.array([views[0] for views in self._views], np.int64)
 
     def _decide(self, begin: int, end: int) -> None:
@@ -224,16 +236,37 @@ class Plan:
         lost = np.flatnonzero(self._states == _NUMBER[Category.LOST])[:most].tolist()
         return {self.blocks.locator(block): block for block in lost}
 
+    @cached_property
+    def _present(self) -> dict[str, Numbers]:
+        """For each class, how many copies of each block count; those that drain do not."""
+        mounts = [self.mounts[views[0]] for views in self._views]
+        names = {*self._classes, *(name for mount in mounts for name in mount.classes)}
+        counts = {
+            name: [m.replication * (name in m.classes and not m.draining) for m in mounts]
+            for name in sorted(names)
+        }
+        return self.blocks.present(counts)
+
     def confirmed(self) -> dict[str, int]:
         """Return for each root how many copies every one of its blocks has, at most the wanted."""
-        mounts = [self.mounts[views[0]] for views in self._views]
-        counts = {
-            name: np.array(
-                [m.replication * (name in m.classes and not m.draining) for m in mounts], np.int64
-            )
-            for name in self._classes
-        }
-        return self.blocks.confirmed(counts)
+        return self.blocks.confirmed(self._present)
+
+    def classes(self) -> dict[str, ClassTally]:
+        """Return the numbers of each storage class."""
+        found = {}
+        for name, present in self._present.items():
+            wanted = self.blocks.wanted.get(name, np.zeros_like(present)).astype(np.int64)
+            numbers = wanted, present, (wanted - present).clip(0), (present - wanted).clip(0)
+            found[name] = ClassTally(*(int(each.sum()) for each in numbers))
+        return found
+
+    def ahead(self, time: int) -> dict[str, int]:
+        """Return for each server how many of its copies are later than a time, in ns."""
+        blocks, found = self.blocks, Counter[str]()
+        counts = np.bincount(blocks.volume[blocks.mtime > time], minlength=len(self._views))
+        for views, count in zip(self._views, counts.tolist(), strict=True):
+            found[self.mounts[views[0]].server] += count
+        return dict(sorted((+found).items()))
 
     def explain(self, block: int) -> list[str]:
         """Return in words what happens to a block, and why."""

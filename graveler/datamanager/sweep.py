@@ -20,7 +20,7 @@ from graveler.base.parallel import Bounds, in_order
 from graveler.datamanager.balance import Mount, usable
 from graveler.datamanager.blocks import Blocks, Source, Usage
 from graveler.datamanager.indexes import check_prefix, read_index
-from graveler.datamanager.plan import Plan, Tally
+from graveler.datamanager.plan import ClassTally, Plan, Tally
 from graveler.errors import GravelerError, InvalidInputError, ObjectNotFoundError, StateError
 from graveler.keep.locators import Locator
 
@@ -29,6 +29,7 @@ LIMIT = 100_000
 
 _THREADS = 8
 _NAMED = 100
+_DAY_US = 86_400 * 10**6
 
 
 class ServerClient(Protocol):
@@ -94,6 +95,8 @@ class Receipt:
     Attributes:
         topology: A digest of the servers and their volumes. The next sweep gets it.
         states: The numbers of blocks by category.
+        classes: The numbers of copies by storage class.
+        ahead: For each server with copies dated more than a day ahead, their number.
         spared: Copies that stay because a root named them during the sweep.
         withheld: Why no copy was trashed; "" if none was withheld.
         lost: The first lost blocks, each with the roots that need it.
@@ -107,6 +110,8 @@ class Receipt:
     dry_run: bool
     cleared: bool
     states: Mapping[str, Tally]
+    classes: Mapping[str, ClassTally]
+    ahead: Mapping[str, int]
     pulls: Sent
     trash: Sent
     spared: int
@@ -123,6 +128,16 @@ class Receipt:
             f"{name}: {each.blocks:,} blocks, {each.copies:,} copies, {each.bytes:,} bytes"
             for name, each in self.states.items()
             if each.blocks
+        ]
+        lines += [
+            f"class {name}: {each.wanted:,} copies wanted, {each.present:,} present, "
+            f"{each.missing:,} missing, {each.surplus:,} surplus"
+            for name, each in self.classes.items()
+        ]
+        lines += [
+            f"server {server}: {count:,} copies are dated more than a day ahead, and stay until then: "
+            "correct its clock, and touch their files"
+            for server, count in self.ahead.items()
         ]
         for name, list_ in (("pull", self.pulls), ("trash", self.trash)):
             lines.append(
@@ -212,6 +227,8 @@ class Sweep:
             dry_run=dry_run,
             cleared=cleared,
             states=plan.tallies(),
+            classes=plan.classes(),
+            ahead=plan.ahead((unix_us(started) + _DAY_US) * 1000),
             pulls=pulls,
             trash=trash,
             spared=spared,

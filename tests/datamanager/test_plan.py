@@ -11,8 +11,9 @@ from graveler.datamanager import plan as plans
 from graveler.datamanager.balance import Action, Mount, balance_block
 from graveler.datamanager.blocks import Blocks, Source, Usage
 from graveler.datamanager.indexes import COPY, keys
-from graveler.datamanager.plan import Plan, Tally
+from graveler.datamanager.plan import ClassTally, Plan, Tally
 from graveler.keep.locators import EMPTY, Locator
+from graveler.keep.placement import servers_for
 
 OLDEST = 1_700_000_000 * 10**9
 LOCATORS = [Locator.of(bytes([at])) for at in range(20)] + [
@@ -71,7 +72,7 @@ def clusters(draw):
         for server in range(draw(st.integers(1, 4)))
         for disk in range(draw(st.integers(1, 2)))
     ]
-    if not plain and draw(st.booleans()):
+    if draw(st.booleans()):
         mounts.append(replace(mounts[0], server=f"zzzzz-bi6l4-{9:015x}"))
     volumes = sorted({mount.volume for mount in mounts})
     times = st.integers(OLDEST - 30, OLDEST + 1)
@@ -114,6 +115,8 @@ def test_all_blocks_are_decided_as_each_alone(cluster, roots, chunk):
                 if slot.action is Action.TRASH:
                     trash.add((str(locator), slot.at, slot.mtime))
     assert listed(plan) == (pulls, trash)
+    for each in plan.classes().values():
+        assert each.wanted + each.surplus == each.present + each.missing
     assert {name: tally.blocks for name, tally in plan.tallies().items()} == states
     assert sum(tally.copies for tally in plan.tallies().values()) == sum(map(len, indexes))
 
@@ -188,6 +191,31 @@ def test_confirmed_is_the_least_of_a_roots_blocks():
     ]
     plan = planned([{A: 1, B: 2}, {A: 3}, {A: 4}], roots)
     assert plan.confirmed() == {"a": 2, "b": 1, "c": 1, "d": 3, "e": 0, "f": 0, "g": 2}
+
+
+def test_copies_are_counted_by_class_and_those_that_drain_do_not_count():
+    special = replace(MOUNTS[1], classes=frozenset({"default", "special"}), replication=2)
+    mounts = [MOUNTS[0], special, replace(MOUNTS[2], draining=True)]
+    roots = [source("a", [A, B], 3), source("b", [B], 1, ("special",))]
+    plan = planned([{A: 1, B: 1}, {A: 2, C: 2}, {A: 3}], roots, mounts)
+    assert plan.classes() == {"default": ClassTally(6, 6, 2, 2), "special": ClassTally(1, 4, 1, 4)}
+
+
+def test_copies_dated_ahead_are_counted_by_server():
+    mounts = [*MOUNTS[:2], replace(MOUNTS[2], server=MOUNTS[1].server)]
+    plan = planned([{A: 5}, {A: 6, B: 7}, {C: 8}], [source("a", [A])], mounts)
+    assert plan.ahead(5) == {MOUNTS[1].server: 3}
+    assert plan.ahead(8) == {}
+
+
+def test_only_blocks_on_a_volume_of_two_servers_are_decided_one_by_one(monkeypatch):
+    mounts = [*MOUNTS, replace(MOUNTS[0], server=f"zzzzz-bi6l4-{9:015x}")]
+    servers = {mount.server for mount in mounts}
+    placed = next(n for n in LOCATORS if servers_for(n.digest, servers)[0] == MOUNTS[1].server)
+    decided = []
+    monkeypatch.setattr(Plan, "_decide_each", lambda _self, begin, odd, _ranks: decided.extend(odd))
+    plan = planned([{C: 1}, {placed: 1}, {B: 1}], [source("a", [placed], 1)], mounts)
+    assert [plan.blocks.locator(block) for block in decided] == [str(C)]
 
 
 def test_a_line_twice_is_one_copy_of_the_later_time():

@@ -87,6 +87,17 @@ def test_a_dry_run_sends_nothing(cluster, settings):
     assert receipt.pulls.deferred == len(plan.pulls) > 0
 
 
+def test_the_report_has_copies_by_class_and_those_dated_ahead(cluster):
+    server = cluster.servers[3]
+    cluster.volumes[server.views[0]["uuid"]][FOO] = cluster.clock.ns() + 2 * DAY * 10**9
+    receipt, _ = cluster.sweep(force=True)
+    assert "class default: 4 copies wanted, 5 present, 1 missing, 2 surplus" in receipt.report()
+    assert f"server {server.uuid}: 1 copies are dated more than a day ahead" in receipt.report()
+    assert FOO not in {item["locator"] for item in server.trash}
+    cluster.clock.sleep(DAY)
+    assert cluster.sweep(force=True)[0].ahead == {}
+
+
 def test_limits_are_for_each_server(cluster):
     for each in blocks("more", 40):
         cluster.write("lab/1", [each], wanted=4)

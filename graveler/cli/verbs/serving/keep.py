@@ -1,7 +1,9 @@
 """``graveler keep``: blocks on servers of your own."""
 
 import re
+import sys
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -225,6 +227,8 @@ def _balance(
         receipt = manager.sweep(dry_run=dry_run, force=force)
         shape = {
             "states": {name: tally.blocks for name, tally in receipt.states.items()},
+            "classes": {name: asdict(tally) for name, tally in receipt.classes.items()},
+            "ahead": dict(receipt.ahead),
             "pulls": receipt.pulls.sent,
             "trash": receipt.trash.sent,
             "withheld": receipt.withheld,
