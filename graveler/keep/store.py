@@ -305,7 +305,7 @@ class BlockStore:
         volumes = []
         for mount, volume in zip(self.mounts(), self.volumes.values(), strict=True):
             try:
-                disk: dict[str, Any] = volume.space()._asdict()
+                disk: dict[str, Any] = volume.space()._asdict() | {"set_aside": volume.damaged()}
             except GravelerError as error:
                 disk = {"error": str(error)}
             with self._counting:

@@ -8,7 +8,6 @@ from typing import Any, BinaryIO, Protocol
 
 from graveler.base.background import Threads
 from graveler.base.clock import from_unix_us
-from graveler.base.local_files import storage_errors
 from graveler.errors import (
     ConflictError,
     CorruptionError,
@@ -18,7 +17,7 @@ from graveler.errors import (
     ThrottledError,
 )
 from graveler.keep.locators import BLOCK_BYTES, Locator
-from graveler.keep.volumes.volume import Volume, Writer
+from graveler.keep.volumes.volume import Volume, Writer, reading
 
 PIECE_BYTES = 1 << 20
 LARGE_BYTES = 4 << 20
@@ -162,7 +161,7 @@ def receive(
     return buffer[:at], digest.hexdigest()
 
 
-@storage_errors("read a block")
+@reading("read a block")
 def read_hashed(file: BinaryIO, content: memoryview) -> str:
     """Fill memory from a file, and return the MD5 of it. A thread reads on meanwhile."""
     digest = md5(usedforsecurity=False)
@@ -179,7 +178,7 @@ def read_hashed(file: BinaryIO, content: memoryview) -> str:
     return digest.hexdigest()
 
 
-@storage_errors("read a block")
+@reading("read a block")
 def digest_of(file: BinaryIO, pause: Callable[[int], None] = lambda _: None) -> str:
     """Return the MD5 of the rest of a file. `pause` is called with the size of each piece."""
     digest = md5(usedforsecurity=False)
@@ -189,11 +188,10 @@ def digest_of(file: BinaryIO, pause: Callable[[int], None] = lambda _: None) -> 
     return digest.hexdigest()
 
 
-@storage_errors("compare a block")
 def is_same(volume: Volume, digest: str, content: memoryview) -> bool:
     """Return whether the copy of a volume has this content. A right copy with other content raises ConflictError."""
     try:
-        with volume.open(digest) as opened:
+        with reading("compare a block"), volume.open(digest) as opened:
             at, file = 0, opened.file
             while opened.size == len(content):
                 piece = file.read(PIECE_BYTES)

@@ -29,7 +29,13 @@ HASH = digest(FOO)
 NOT_BLOCKS = (
     *(f"{HASH[:3]}/{HASH}.bak", f"{HASH[:3]}/{HASH[:31]}", f"{HASH[:3]}/{HASH.upper()}", "acb/f00"),
     *(f"{HASH[:3]}/{'f' * 32}", f"{HASH[:3]}/{HASH}.trash.x", f"{HASH[:3]}/{HASH}.trash.-1"),
-    *(f"{HASH[:3]}/{HASH}.damaged.1", f".aaa/{HASH}", f"aaaa/ccc{'0' * 29}", f"AAA/{HASH}", HASH),
+    *(
+        f".keep-damaged/{HASH}.damaged.1",
+        f".aaa/{HASH}",
+        f"aaaa/ccc{'0' * 29}",
+        f"AAA/{HASH}",
+        HASH,
+    ),
     *(f".aaa/{HASH}.trash.1", f"{HASH[:3]}/{HASH}.tmp", f"full/{HASH}", "lost+found/x"),
 )
 
@@ -70,8 +76,9 @@ def test_a_block_is_a_file_of_its_own(root, volume, clock):
     volume.untrash(HASH)
     volume.set_aside(HASH, path.stat().st_mtime_ns)
     now = 10**9 * int(clock.now().timestamp())
-    [name] = files(root)[1:]
-    assert now <= int(name.removeprefix(f"{HASH[:3]}/{HASH}.damaged.")) < now + 10**9
+    [name] = files(root)[:1]
+    assert now <= int(name.removeprefix(f".keep-damaged/{HASH}.damaged.")) < now + 10**9
+    assert volume.damaged() == FolderVolume(root).damaged() == 1
 
 
 def test_no_other_name_is_listed_or_touched(root, volume, clock):
@@ -82,7 +89,6 @@ def test_no_other_name_is_listed_or_touched(root, volume, clock):
     (root / "bbb" / f"bbb{'0' * 29}").mkdir()
     (root / "bbb" / f"bbb{'1' * 29}").symlink_to(root / HASH)
     os.mkfifo(root / "bbb" / f"bbb{'2' * 29}")
-    (root / "ccc").symlink_to(root / "aaaa")
     before = files(root)
     clock.advance(days=10_000)
     assert list(volume.index()) == []
@@ -92,6 +98,13 @@ def test_no_other_name_is_listed_or_touched(root, volume, clock):
         for call in (volume.open, volume.status):
             with pytest.raises(ObjectNotFoundError):
                 call(f"bbb{digit * 29}")
+
+
+def test_a_link_to_a_folder_of_blocks_is_refused(tmp_path, root, volume):
+    (root / HASH[:3]).symlink_to(tmp_path)
+    for call in (lambda: FolderVolume(root), lambda: list(volume.index()), volume.empty):
+        with pytest.raises(InvalidInputError, match=f"{HASH[:3]} is a symbolic link"):
+            call()
 
 
 def test_the_trash_of_others_is_emptied_by_its_names(root, volume, clock):

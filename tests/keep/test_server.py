@@ -387,7 +387,9 @@ def test_metrics_are_numbers_with_names(client):
     values = dict(line.rsplit(" ", 1) for line in text.decode().splitlines())
     volume = client.json("/mounts")[0]["uuid"]
     assert values[f'graveler_keep_written{{volume="{volume}"}}'] == "1"
-    assert float(values[f'graveler_keep_free_bytes{{volume="{volume}"}}']) > 0
+    for name in ("free_bytes", "total_bytes"):
+        assert float(values[f'graveler_keep_{name}{{volume="{volume}"}}']) > 0
+    assert values[f'graveler_keep_set_aside{{volume="{volume}"}}'] == "0"
 
 
 def test_other_machines_are_served_with_a_certificate_only(lake, tmp_path):

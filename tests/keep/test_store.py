@@ -386,7 +386,7 @@ def test_an_error_of_one_volume_is_hidden_by_another_copy(make):
 
 
 @pytest.mark.parametrize("data", [FOO, LARGE], ids=["3", "5 MB"])
-def test_a_bad_sector_is_hidden_by_another_copy(tmp_path, clock, monkeypatch, data):
+def test_a_bad_sector_is_healed_as_other_damage(tmp_path, clock, monkeypatch, data):
     class Broken(io.FileIO):
         def read(self, size=-1, /):
             raise OSError(errno.EIO, "Input/output error")
@@ -400,14 +400,19 @@ def test_a_bad_sector_is_hidden_by_another_copy(tmp_path, clock, monkeypatch, da
     monkeypatch.setattr("graveler.keep.volumes.folder.io.FileIO", Broken)
     store = BlockStore([first, second], ttl=TTL, trash_life=LIFE, clock=clock)
     found = Scrub(store, 0).run()
-    assert (found.errors, found.damaged, found.verified) == (1, 0, 1)
+    assert (found.errors, found.damaged, found.healed) == (0, 1, 1)
     assert get(store, data) == data
     alone = BlockStore([first], ttl=TTL, trash_life=LIFE, clock=clock)
-    with pytest.raises(BackendUnavailableError, match="Input/output error"):
+    with pytest.raises(CorruptionError, match="Input/output error"):
         get(alone, data)
+    aside = first.damaged()
+    assert aside > 1
     assert put(alone, data).replicas == 1
+    assert put(alone, data).replicas == 1  # compared with what cannot be read
     monkeypatch.undo()
     assert get(alone, data) == data
+    after = BlockStore([made("folder", tmp_path, clock, "f")], ttl=1, trash_life=1, clock=clock)
+    assert [each["set_aside"] for each in after.state()["volumes"]] == [aside + 1]
 
 
 @pytest.mark.parametrize(

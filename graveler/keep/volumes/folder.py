@@ -59,6 +59,7 @@ from graveler.keep.volumes.volume import (
 
 _MARKER = ".keep-volume"
 _BOOKMARK = ".keep-scrub"
+_DAMAGED = ".keep-damaged"
 _NS = 1_000_000_000
 _ABANDONED_NS = 86_400 * _NS
 _FOLDER_DIGITS = 3
@@ -108,6 +109,7 @@ class FolderVolume(Volume):
         self._durable: set[Path] = set()
         self._seen, marker = self._read_marker()
         super().__init__(marker.uuid, marker.device, role, clock)
+        self._folders()
 
     @classmethod
     def create(cls, root: Path, *, uuid: str = "", ids: IdSource | None = None) -> str:
@@ -206,9 +208,16 @@ class FolderVolume(Volume):
         with self._block("set aside", path), _locked(path) as descriptor:
             if os.fstat(descriptor).st_mtime_ns != mtime_ns:
                 return False
-            path.rename(_free_name(path, "damaged", self.now_ns()))
+            make_folders(self._root / _DAMAGED)
+            path.rename(_free_name(self._root / _DAMAGED / digest, "damaged", self.now_ns()))
+            sync_folder(self._root / _DAMAGED)
             sync_folder(path.parent)
         return True
+
+    def damaged(self) -> int:
+        with storage_errors(f"list {self._root / _DAMAGED}"), suppress(FileNotFoundError):
+            return len(_names(self._root / _DAMAGED))
+        return 0
 
     def empty(self) -> int:
         self._check()
@@ -285,10 +294,10 @@ class FolderVolume(Volume):
         os.fsync(descriptor)  # its time too: after a power cut it would be as old as before
 
     def _folders(self) -> list[Path]:
+        """Return the folders of blocks. A link to one is refused: only writers would follow it."""
         with storage_errors(f"list {self._root}"):
             names = sorted(name for name in _names(self._root) if _FOLDER.fullmatch(name))
-            folders = [self._root / name for name in names]
-            return [each for each in folders if stat.S_ISDIR(os.lstat(each).st_mode)]
+            return [each for name in names if _plain(each := self._root / name).is_dir()]
 
     def _listed(self, folder: Path, prefix: str, after: str) -> list[Stored]:
         found = []
@@ -429,9 +438,12 @@ def _state(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _plain_root(root: Path) -> Path:
-    root = Path(os.path.normpath(root.absolute()))
-    if root.is_symlink():
+    return _plain(Path(os.path.normpath(root.absolute())))
+
+
+def _plain(folder: Path) -> Path:
+    if folder.is_symlink():
         raise InvalidInputError(
-            f"{root} is a symbolic link, which may lead to another disk: give {root.resolve()}"
+            f"{folder} is a symbolic link, which may lead to another disk: use {folder.resolve()}"
         )
-    return root
+    return folder

@@ -109,6 +109,9 @@ class MemoryVolume(Volume):
             self._damaged.append(content)
             return True
 
+    def damaged(self) -> int:
+        return len(self._damaged)
+
     def empty(self) -> int:
         with self._lock:
             now, before = self.now_ns(), len(self._trash)

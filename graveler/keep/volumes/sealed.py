@@ -21,7 +21,15 @@ from graveler.errors import (
     MissingDependencyError,
     StateError,
 )
-from graveler.keep.volumes.volume import Opened, Space, Stored, Trashed, Volume, Writer
+from graveler.keep.volumes.volume import (
+    Opened,
+    Space,
+    Stored,
+    Trashed,
+    Volume,
+    Writer,
+    reading,
+)
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -107,6 +115,9 @@ class SealedVolume(Volume):
     def set_aside(self, digest: str, mtime_ns: int) -> bool:
         return self._inner.set_aside(digest, mtime_ns)
 
+    def damaged(self) -> int:
+        return self._inner.damaged()
+
     def empty(self) -> int:
         return self._inner.empty()
 
@@ -131,7 +142,8 @@ class SealedVolume(Volume):
 
         A block of an unknown key is not damaged, so that it is not set aside because a key is missing.
         """
-        header = file.read(_HEADER.size)
+        with reading(f"block {digest} of volume {self.uuid} is damaged"):
+            header = file.read(_HEADER.size)
         if len(header) != _HEADER.size or header[: len(_MAGIC) + 1] != _MAGIC + bytes([_VERSION]):
             raise CorruptionError(f"block {digest} of volume {self.uuid} is not a sealed block")
         _, _, name, check, _ = _HEADER.unpack(header)

@@ -5,16 +5,18 @@ before a method returns. Each method raises ObjectNotFoundError if the volume la
 BackendUnavailableError, ReadOnlyError or StorageFullError if the volume cannot do it.
 """
 
+import errno
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, NamedTuple
 
 from graveler.base.clock import Clock, IdSource, unix_us
-from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.base.local_files import storage_errors
+from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 
 DEFAULT_CLASS = "default"
 """The storage class of a volume, and of a block, for which none is given."""
@@ -170,6 +172,10 @@ class Volume(ABC):
         """Keep the bytes of a damaged copy under another name, unless its time is another one."""
 
     @abstractmethod
+    def damaged(self) -> int:
+        """Return how many copies are set aside."""
+
+    @abstractmethod
     def empty(self) -> int:
         """Delete the trashed copies whose life is over, and return how many."""
 
@@ -223,6 +229,18 @@ def check_prefix(prefix: str) -> str:
     if not _PREFIX.fullmatch(prefix):
         raise InvalidInputError(f"prefix={prefix[:60]!r}: give up to 32 hexadecimal digits")
     return prefix
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn the errors of reading a copy into graveler's. What the disk cannot read is damaged."""
+    with storage_errors(what):
+        try:
+            yield
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise CorruptionError(f"{what}: {error.strerror}") from error
 
 
 def missing(digest: str, where: str) -> ObjectNotFoundError:

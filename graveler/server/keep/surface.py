@@ -316,8 +316,7 @@ def _metrics(state: Mapping[str, Any]) -> str:
     rows = {f"buffers_{name}": value for name, value in state["buffers"].items()}
     for volume in state["volumes"]:
         label = f'{{volume="{volume["uuid"]}"}}'
-        rows |= {
-            f"{name}_bytes{label}": volume[name] for name in ("free", "used") if name in volume
-        }
+        names = {"free": "free_bytes", "total": "total_bytes", "set_aside": "set_aside"}
+        rows |= {f"{names[name]}{label}": volume[name] for name in names if name in volume}
         rows |= {f"{name}{label}": value for name, value in volume["counters"].items()}
     return "".join(f"{_METRICS}_{name} {value}\n" for name, value in rows.items())
