@@ -19,6 +19,7 @@ from graveler.base.parallel import Bounds, in_order
 from graveler.base.retries import NO_PROGRESS_S, Attempts, Retrier
 from graveler.errors import (
     BackendUnavailableError,
+    ConflictError,
     CorruptionError,
     GravelerError,
     InvalidInputError,
@@ -40,6 +41,7 @@ _REFUSED = frozenset({400, 405, 411, 413, 416, 422})
 _LATER = frozenset({408, 409, 423, 429})
 _FULL = 507
 _SERVER_ERROR = 500
+_COLLISION = "collision"
 _NO_ANSWER = 504
 _DAMAGED = 0
 _ASKED_AT_ONCE = 5_000
@@ -82,6 +84,14 @@ class _Call:
     def is_open(self) -> bool:
         """Whether any server may answer otherwise later."""
         return any(said.again for said in self.said.values())
+
+    @property
+    def collides(self) -> bool:
+        """Whether a server has other bytes of the same MD5."""
+        return any(
+            said.status == _SERVER_ERROR and _COLLISION in said.text.lower()
+            for said in self.said.values()
+        )
 
     def note(self, server: Server, status: int, text: str) -> None:
         """Note what a server said."""
@@ -226,6 +236,7 @@ class KeepClient:
             The locator, with the signature that a server gave.
 
         Raises:
+            ConflictError: A server has other bytes of the same MD5.
             StorageFullError: Too few servers have room.
             BackendUnavailableError: Too few servers stored it. The message has all answers.
         """
@@ -242,6 +253,12 @@ class KeepClient:
         attempts = self._retrier.attempts(call.what)
         while True:
             self._store(content, copies, call)
+            if call.collides:
+                attempts.succeeded()  # the servers did answer
+                raise ConflictError(
+                    f"{call.error(str(copies))}; other bytes have this MD5, so the block is not stored, "
+                    "and the copies of this put go after their time to live: change the content"
+                )
             if not copies.missing:
                 attempts.succeeded()
                 return copies.locator
@@ -261,7 +278,11 @@ class KeepClient:
         pending: dict[Future[Answer | None], Server] = {}
         with Threads(max(1, min(copies.missing, len(left)))) as pool:
             while True:
-                while left and sum(map(self._coming, pending.values())) < copies.missing:
+                while (
+                    left
+                    and not call.collides
+                    and sum(map(self._coming, pending.values())) < copies.missing
+                ):
                     server = left.pop(0)
                     headers = {"X-Keep-Desired-Replicas": f"{copies.wanted}"}
                     if names := copies.missing_classes:

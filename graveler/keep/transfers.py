@@ -206,7 +206,8 @@ def is_same(volume: Volume, digest: str, content: memoryview) -> bool:
         return False
     if found == digest:
         raise ConflictError(
-            f"block {digest} is there with other bytes of the same MD5: the new one was refused"
+            f"collision: block {digest} is there with other bytes of the same MD5; the new one was "
+            "refused"
         )
     return False
 

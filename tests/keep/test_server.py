@@ -1,94 +1,23 @@
 """A server of Keep over real sockets: requests, statuses, rights, signatures, and the lists."""
 
 import json
-import shutil
-import ssl
 from datetime import timedelta
-from http.client import HTTPConnection, HTTPSConnection, RemoteDisconnected
+from http.client import HTTPConnection
 
 import pytest
 
-from graveler.errors import InvalidInputError, NotFoundError, StateError
 from graveler.keep.locators import BLOCK_BYTES, EMPTY, Locator
 from graveler.keep.signatures import Signer
-from graveler.server.keep.service import KeepServer
-from graveler.testing import World
+from tests.harness.keep_server import FOO, USER
 
-USER = "grav-of-the-tests"
 OTHER = "grav-of-another-one"
-FOO = "acbd18db4cc2f85cedef654fccc4a4d8"
 BAR = "37b51d194a7513e45b56f6524f2d51f2"
 ABSENT = "d" * 32
 
 
 @pytest.fixture
-def world():
-    return World()
-
-
-@pytest.fixture
-def lake(world):
-    with world.open() as opened:
-        opened.keep.create("main")
-        yield opened
-
-
-@pytest.fixture(autouse=True)
-def _closed_soon(monkeypatch):
-    monkeypatch.setattr("graveler.server.server._POLL_SECONDS", 0.01)
-
-
-@pytest.fixture
-def serve(lake, tmp_path):
-    opened: list[KeepServer] = []
-
-    def start(*, volumes=1, **options):
-        folders = [tmp_path / f"volume{len(opened)}{at}" for at in range(volumes)]
-        server = KeepServer(lake, "main", folders, token=USER, **options)
-        opened.append(server)
-        return Client(lake, server)
-
-    yield start
-    for server in opened:
-        server.cut()
-
-
-@pytest.fixture
 def client(serve):
     return serve()
-
-
-class Client:
-    """Requests to a server, and what it answered."""
-
-    def __init__(self, lake, server, system="main"):
-        self.server = server
-        self.lake = lake
-        self.manager = lake.keep.get(system).token
-
-    def __call__(self, method, path, body=None, *, token=USER, **headers):
-        connection = HTTPConnection(self.server.authority)
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        connection.request(method, path, body, {n.replace("_", "-"): v for n, v in headers.items()})
-        response = connection.getresponse()
-        answer = response.read()
-        connection.close()
-        self.headers = response.headers
-        return response.status, answer
-
-    def put(self, content, **options):
-        status, answer = self("PUT", f"/{Locator.of(content).digest}", content, **options)
-        assert status == 200
-        return answer.decode().strip()
-
-    def json(self, path):
-        status, answer = self("GET", path, token=self.manager)
-        assert status == 200
-        return json.loads(answer)
-
-    def age(self, seconds):
-        self.lake.keep.clock.advance(seconds=seconds)
 
 
 def signed(client, digest, token=USER, *, size=3, life=60, key=None):
@@ -392,41 +321,6 @@ def test_metrics_are_numbers_with_names(client):
     assert values[f'graveler_keep_set_aside{{volume="{volume}"}}'] == "0"
 
 
-def test_other_machines_are_served_with_a_certificate_only(lake, tmp_path):
-    with pytest.raises(InvalidInputError, match="give a certificate"):
-        KeepServer(lake, "main", [tmp_path / "v"], host="192.0.2.1")
-
-
-def test_connections_are_encrypted_with_a_certificate(serve, certificate):
-    client = serve(tls=certificate)
-    assert client.server.address.startswith("https://")
-    context = ssl.create_default_context(cafile=certificate[0])
-    connection = HTTPSConnection(
-        client.server.authority.replace("127.0.0.1", "localhost"), context=context
-    )
-    content = bytes(5 << 20)
-    digest = Locator.of(content).digest
-    headers = {"Authorization": f"Bearer {client.manager}"}
-    connection.request("PUT", f"/{digest}", content, headers)
-    assert connection.getresponse().read().decode().startswith(f"{digest}+{len(content)}+A")
-    connection.request("GET", f"/{digest}+{len(content)}", headers=headers)
-    assert connection.getresponse().read() == content
-    connection.close()
-    plain = HTTPConnection(client.server.authority, timeout=10)
-    plain.request("GET", "/_health/ping")
-    with pytest.raises((RemoteDisconnected, ConnectionResetError)):
-        plain.getresponse()
-    plain.close()
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory):
-    """The files of a certificate of localhost, signed by itself, and of its key."""
-    from tests.harness.certificates import of_localhost
-
-    return of_localhost(tmp_path_factory.mktemp("certificate"))
-
-
 def test_a_client_that_is_too_slow_holds_no_memory(serve, monkeypatch):
     monkeypatch.setattr("graveler.server.keep.blocks._PATIENCE_S", -1.0)
     client = serve(buffers=1)
@@ -442,120 +336,3 @@ def test_a_question_for_many_blocks_is_bounded(client):
 def test_a_volume_that_is_no_text_is_refused(client):
     body = json.dumps([{"locator": FOO, "block_mtime": 1, "mount_uuid": ["x"]}])
     assert client("PUT", "/trash", body, token=client.manager)[0] == 400
-
-
-def test_a_folder_has_one_server(serve, lake, tmp_path):
-    serve()
-    with pytest.raises(StateError, match="another server has"):
-        KeepServer(lake, "main", [tmp_path / "volume00"])
-
-
-def test_a_copy_of_a_folder_is_refused(serve, lake, tmp_path):
-    serve().server.cut()
-    folders = [tmp_path / "volume00", tmp_path / "copy"]
-    shutil.copytree(*folders)
-    with pytest.raises(StateError, match=r"volume00 and .+/copy are both volume"):
-        KeepServer(lake, "main", folders)
-    KeepServer(lake, "main", folders[:1]).cut()  # it was not left locked
-
-
-@pytest.mark.parametrize(
-    ("method", "path"), [("PUT", f"/{FOO}"), ("GET", f"/{FOO}+3"), ("GET", "/index")]
-)
-def test_a_lost_disk_is_named_with_the_way_out(client, tmp_path, method, path):
-    shutil.rmtree(tmp_path / "volume00")
-    status, answer = client(method, path, b"foo", token=client.manager)
-    assert status == 503
-    assert f"{tmp_path}/volume00 is no volume: mount its disk there" in answer.decode()
-    assert "(--new-disk)" in answer.decode()
-
-
-def test_a_folder_of_another_system_is_refused(serve, lake, tmp_path):
-    serve().server.cut()
-    lake.keep.create("second")
-    with pytest.raises(StateError, match="a volume of the system 'main'"):
-        KeepServer(lake, "second", [tmp_path / "volume00"])
-
-
-def test_a_disk_that_is_not_mounted_is_not_a_new_volume(serve, lake, tmp_path):
-    serve().server.cut()
-    (tmp_path / "volume00").rename(tmp_path / "elsewhere")
-    for empty in (False, True):
-        if empty:
-            (tmp_path / "volume00").mkdir()
-        with pytest.raises(StateError, match="is empty, and was volume"):
-            KeepServer(lake, "main", [tmp_path / "volume00"])
-    KeepServer(lake, "main", [tmp_path / "volume00"], new_disks=True).cut()
-
-
-def test_a_scrub_mends_a_damaged_copy_from_another_server(serve, lake, tmp_path):
-    here, there = serve(scrub_bytes=0), serve()
-    for client in (here, there):
-        lake.keep.add_server("main", client.server.address)
-        client.put(b"foo")
-    (copy,) = (tmp_path / "volume00").glob(f"*/{FOO}")
-    copy.write_bytes(b"bar")
-    found = here.server._scrub.run()
-    assert (found.damaged, found.healed, found.lost) == (1, 1, [])
-    assert copy.read_bytes() == b"foo"
-
-
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
-        *(
-            (url, "give http://")
-            for url in ("", "host", "ftp://h:1", "http://h:1/path", "http://[::1")
-        ),
-        *(
-            (url, "give http://host:port")
-            for url in ("http://h:x/", "http://h:99999", "http://u:p@h:1/")
-        ),
-    ],
-)
-def test_an_address_of_no_server_is_refused(lake, url, reason):
-    with pytest.raises(InvalidInputError, match=reason):
-        lake.keep.add_server("main", url)
-    assert list(lake.keep.servers("main")) == []
-
-
-def test_a_server_that_moves_stays_as_it_was(lake):
-    uuid = lake.keep.add_server("main", "http://a:1/").uuid
-    lake.keep.drain_server("main", uuid)
-    assert lake.keep.add_server("main", "http://b:1/", uuid).state == "draining"
-    with pytest.raises(NotFoundError, match="has no server 'other'"):
-        lake.keep.remove_server("main", "other")
-    lake.keep.remove_server("main", uuid)
-
-
-@pytest.mark.parametrize(
-    "settings", [{"replication": 1.5}, {"replication": True}, {"replication": 0}, {"ttl": 14}]
-)
-def test_a_system_has_settings_with_a_meaning(lake, settings):
-    with pytest.raises(InvalidInputError):
-        lake.keep.create("other", **settings)
-    lake.keep.create("other")
-
-
-def test_blocks_of_an_encrypted_system_are_encrypted_on_disk(lake, tmp_path):
-    lake.keep.create("secret", encrypted=True)
-    content = b"a secret " * 1000
-    for number in range(2):
-        server = KeepServer(lake, "secret", [tmp_path / "disk"], token=USER)
-        client = Client(lake, server, "secret")
-        if not number:
-            client.put(content)
-        locator = Locator.of(content)
-        assert client("GET", f"/{locator}", token=client.manager) == (200, content)
-        files = [file for file in (tmp_path / "disk").glob("???/*") if locator.digest in file.name]
-        assert len(files) == 1
-        assert b"a secret" not in files[0].read_bytes()
-        before = files[0].read_bytes()
-        if number:
-            assert server._scrub.run().rewritten == 1  # with the newer key
-            assert files[0].read_bytes() != before
-            assert client("GET", f"/{locator}", token=client.manager) == (200, content)
-        server.cut()
-        lake.keep.rotate_key("secret")
-    with pytest.raises(InvalidInputError, match="are not encrypted"):
-        lake.keep.rotate_key("main")

@@ -1,7 +1,6 @@
 """``graveler keep``: blocks on servers of your own."""
 
 import re
-import sys
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
