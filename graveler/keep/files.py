@@ -13,18 +13,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, BinaryIO, Generic, Protocol, Self, TypeVar, cast
+from typing import BinaryIO, Generic, Protocol, Self, TypeVar, cast
 
 from graveler.base.background import Threads
 from graveler.base.forks import watch
 from graveler.base.parallel import Bounds, in_order
+from graveler.base.seekable import SeekableFile
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.keep.client import KeepClient
 from graveler.keep.locators import BLOCK_BYTES, EMPTY, Locator
 from graveler.keep.manifests import Run
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 LIST_CHARACTERS = 4_000
 """The longest list that is not stored as a block."""
@@ -274,19 +272,19 @@ def open_runs(
     return cast("BinaryIO", io.BufferedReader(raw, _BUFFER_BYTES))
 
 
-class _RunsFile(io.RawIOBase):
+class _RunsFile(SeekableFile):
     """The bytes of runs, one after another."""
 
     def __init__(
         self, client: KeepClient, runs: Sequence[Run], ahead: int, *, verify: bool
     ) -> None:
-        super().__init__()
+        super().__init__(sum(run.size for run in runs))
         self._client = client
         self._verify = verify
         self._pieces = runs if verify else list(_ranges(runs))
         self._starts = [0, *accumulate(piece.size for piece in self._pieces)]
         self._ahead = ahead
-        self._position, self._expected = 0, -1  # reading in order begins with the second read
+        self._expected = -1  # reading in order begins with the second read
         self.after_fork_in_child()
         watch(self)
 
@@ -295,28 +293,9 @@ class _RunsFile(io.RawIOBase):
         self._found: dict[int, Future[bytes]] = {}
         self._pool = Threads(self._ahead + 1, thread_name_prefix="graveler-keep")
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, origin: int = io.SEEK_SET, /) -> int:
-        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._starts[-1]}
-        if origin not in origins or origins[origin] + offset < 0:
-            raise ValueError(f"cannot seek to {offset} from {origin}: it is before the start")
-        self._position = origins[origin] + offset
-        return self._position
-
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        target = memoryview(buffer).cast("B")
-        content = self._next(len(target))
-        target[: len(content)] = content
-        return len(content)
-
     def readall(self) -> bytes:
         self._expected = self._position
-        return b"".join(iter(lambda: self._next(self._starts[-1]), b""))
+        return b"".join(iter(lambda: self._next(self._size), b""))
 
     def close(self) -> None:
         if not self.closed:
@@ -324,7 +303,7 @@ class _RunsFile(io.RawIOBase):
             self._found = {}
         super().close()
 
-    def _next(self, most: int) -> memoryview:
+    def _next(self, most: int, /) -> memoryview:
         at = bisect_right(self._starts, self._position) - 1
         if at >= len(self._pieces) or not most:
             return memoryview(b"")

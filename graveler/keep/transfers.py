@@ -193,13 +193,12 @@ def is_same(volume: Volume, digest: str, content: memoryview) -> bool:
     try:
         with reading("compare a block"), volume.open(digest) as opened:
             at, file = 0, opened.file
-            while opened.size == len(content):
-                piece = file.read(PIECE_BYTES)
-                if piece != bytes(content[at : at + PIECE_BYTES]):
+            while piece := file.read(PIECE_BYTES):
+                if piece != bytes(content[at : at + len(piece)]):
                     break
-                if not piece:
-                    return True
                 at += len(piece)
+            if not piece and at == len(content):
+                return True
             file.seek(0)
             found = digest_of(file)
     except CorruptionError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 import xxhash
 
+from graveler.base.seekable import SeekableFile
 from graveler.errors import InvalidInputError, PreconditionFailedError
 
 if TYPE_CHECKING:
@@ -191,47 +192,19 @@ READ_AHEAD_BYTES = 1 << 20
 """The minimum size of a fetch: a request costs as much as the transfer of a megabyte."""
 
 
-class RangedFile(io.RawIOBase):
-    """A file that reads an object of known size by a function (start, length) -> bytes.
-
-    Wrap it in :class:`io.BufferedReader`. Otherwise each read is a request.
-    """
+class RangedFile(SeekableFile):
+    """A file that reads an object of known size by a function (start, length) -> bytes."""
 
     def __init__(self, size: int, read_range: Callable[[int, int], bytes]) -> None:
-        super().__init__()
-        self._size = size
+        super().__init__(size)
         self._read_range = read_range
-        self._position = 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, origin: int = io.SEEK_SET, /) -> int:
-        """Move to `offset` from the start, the current position or the end."""
-        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
-        if origin not in origins or origins[origin] + offset < 0:
-            raise ValueError(f"cannot seek to {offset} from {origin}: it is before the start")
-        self._position = origins[origin] + offset
-        return self._position
-
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        """Fill the buffer from the current position with one request."""
-        target = memoryview(buffer).cast("B")
-        piece = self._next(len(target))
-        target[: len(piece)] = piece
-        return len(piece)
 
     def readall(self) -> bytes:
         """Return the rest of the object with one request."""
         return self._next(self._size)
 
-    def _next(self, length: int) -> bytes:
-        length = min(length, self._size - self._position)
+    def _next(self, most: int, /) -> bytes:
+        length = min(most, self._size - self._position)
         if length <= 0:
             return b""
         piece = self._read_range(self._position, length)

@@ -8,13 +8,13 @@ read without the rest, and memory holds one piece. ``docs/formats/keep-volumes.m
 # ruff: noqa: D102
 
 import hmac
-import io
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
+from graveler.base.seekable import SeekableFile
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
@@ -32,7 +32,6 @@ from graveler.keep.volumes.volume import (
 )
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _MAGIC = b"KeepAEAD"
@@ -180,46 +179,27 @@ class _Cipher:
             ) from None
 
 
-class _SealedFile(io.RawIOBase):
+class _SealedFile(SeekableFile):
     """The content of a sealed block. One piece of it is in memory."""
 
     def __init__(self, file: BinaryIO, cipher: _Cipher, size: int) -> None:
-        super().__init__()
+        super().__init__(size)
         self._file = file
         self._cipher = cipher
-        self._size = size
-        self._at = 0
         self._number = -1
         self._piece = b""
         if not size:
             self._load(0)  # the piece of an empty block is not read, but it may be damaged
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, base: int = os.SEEK_SET, /) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[base]
-        self._at = max(0, start + offset)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        view = memoryview(buffer).cast("B")
-        begin = self._at
-        while view and self._at < self._size:
-            number, offset = divmod(self._at, _PIECE_BYTES)
-            if number != self._number:
-                self._load(number)
-            found = memoryview(self._piece)[offset : offset + len(view)]
-            view[: len(found)] = found
-            view = view[len(found) :]
-            self._at += len(found)
-        return self._at - begin
+    def _next(self, most: int, /) -> memoryview:
+        if self._position >= self._size:
+            return memoryview(b"")
+        number, offset = divmod(self._position, _PIECE_BYTES)
+        if number != self._number:
+            self._load(number)
+        found = memoryview(self._piece)[offset:][:most]
+        self._position += len(found)
+        return found
 
     def close(self) -> None:
         self._file.close()
