@@ -141,8 +141,12 @@ class Collections:
             properties=_properties(properties),
             nonce=self._ids.unique(),
         )
+        empty = replace(made, name="", data_hash=portable_data_hash(""), pieces=0)
+        deleted = replace(empty, deleted_at=now, nonce=self._ids.unique())
+        self._records.write(made.uuid, deleted)  # by it, a sweep finds a text whose writer died
         self._put_text(made, text)
-        self._records.write(made.uuid, replace(made, name=""))
+        made = replace(made, name="")
+        self._records.update(made.uuid, lambda _: made, what=_WHAT, clock=self.clock, ids=self._ids)
         try:
             made = self._named(made, name) if name else made
             return self.persist(made.uuid) if args.flag(persisted, "persisted") else made
@@ -214,9 +218,10 @@ class Collections:
 
     def versions(self, uuid: str) -> list[Collection]:
         """Return the earlier versions of a collection that can be read, the oldest first."""
-        self.get(uuid)
+        newest = self.get(uuid).version
         rows = self._kv.scan_below(self._partition, b"version/" + uuid.encode() + b"/")
-        return [_COLLECTION.decode(raw) for _, raw in rows]
+        found = (_COLLECTION.decode(raw) for _, raw in rows)
+        return [each for each in found if each.version < newest]
 
     def persist(self, uuid: str) -> Collection:
         """Keep a collection until it is made ephemeral or deleted."""
@@ -271,15 +276,24 @@ class Collections:
             version = self._records.find(uuid)
             if end is None or end > now or version is None or version.record != found:
                 continue
-            if self._records.remove(uuid, version.predicate):
-                count += 1
-                for prefix in (b"version/", b"text/"):
-                    keys = [
-                        key for key, _ in self._kv.scan_below(self._partition, prefix + uuid + b"/")
-                    ]
-                    self._kv.delete_many(self._partition, keys)
-                self._release(found.owner, found.name, found.uuid)
+            count += self._records.remove(uuid, version.predicate)
+        self._remove_left()
         return count
+
+    def _remove_left(self) -> None:
+        """Remove what collections without a record have; their records are written first, and go first."""
+        rows = [
+            (key, key.split(b"/")[1])
+            for kind in (b"text/", b"version/")
+            for key, _ in self._kv.scan_below(self._partition, kind)
+        ]
+        names = list(self._kv.scan_below(self._partition, b"name/"))
+        known = {uuid for uuid, _ in self._records.scan()}
+        keys = [key for key, uuid in rows if uuid not in known]
+        self._kv.delete_many(self._partition, keys)
+        for key, uuid in names:
+            if uuid not in known:
+                self._release(key, uuid.decode())
 
     def _has_ended(self, collection: Collection) -> bool:
         end = collection.ends(self.ttl)
@@ -299,7 +313,7 @@ class Collections:
         new = self._records.update(uuid, changed, what=_WHAT, clock=self.clock, ids=self._ids)
         old = before[0]
         if old.name and (old.owner, old.name) != (new.owner, new.name):
-            self._release(old.owner, old.name, uuid)
+            self._release(_name_key(old.owner, old.name), uuid)
         return new
 
     def _named(self, collection: Collection, name: str) -> Collection:
@@ -343,9 +357,8 @@ class Collections:
             "another one, or rename that one"
         )
 
-    def _release(self, owner: str, name: str, uuid: str) -> None:
-        key = _name_key(owner, name)
-        found = self._names.find(key) if name else None
+    def _release(self, key: bytes, uuid: str) -> None:
+        found = self._names.find(key)
         if found is not None and found.record == uuid:
             self._names.remove(key, found.predicate)
 

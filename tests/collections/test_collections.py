@@ -1,5 +1,6 @@
 """Collections of Keep: names, permanence, versions, and for how long blocks are needed."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -253,6 +254,46 @@ class _Between(KVWrapper):
         if self.at == 0:
             self.work()
         return super().set_if(*given)
+
+
+class _Dying(KVWrapper):
+    """Ends before a write."""
+
+    left = 0
+
+    def _forward(self, call, *given, **named):
+        if call.__name__.startswith(("set", "delete")):
+            self.left -= 1
+            if self.left == 0:
+                raise SystemExit
+        return super()._forward(call, *given, **named)
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+@pytest.mark.parametrize("work", ["create", "change", "rename", "delete", "remove_ended"])
+def test_a_writer_that_dies_leaves_no_key(kv, clock, work, at):
+    dying = _Dying(kv)
+    ours = Collections(dying, "main", TTL, clock=clock, ids=SequenceIds())
+    uuid = ours.create(FOO, name="flights").uuid
+    works = {
+        "create": lambda: ours.create(FOO, name="others", persisted=True),
+        "change": lambda: ours.change(uuid, manifest=BAR),
+        "rename": lambda: ours.rename(uuid, "old"),
+        "delete": lambda: ours.delete(uuid),
+        "remove_ended": lambda: [clock.advance(TTL), ours.remove_ended()],
+    }
+    dying.left = at
+    with suppress(SystemExit):
+        works[work]()
+    dying.left = 0
+    for each in ours.page():
+        assert ours.manifest(each) in {FOO, BAR}
+        assert [found.version for found in ours.versions(each.uuid)] == list(range(1, each.version))
+        ours.delete(each.uuid)
+    assert {*needed(ours)} <= {FOO, BAR, ""}
+    clock.advance(2 * TTL)
+    ours.remove_ended()
+    assert list(kv.scan("collections:main")) == []
 
 
 @pytest.mark.parametrize("at", range(1, 6))

@@ -87,6 +87,7 @@ def test_a_damaged_piece_does_not_hide_the_others(inner, volume):
             opened.file.read(1)
         opened.file.seek(2 * MIB)
         assert opened.file.read(MIB) == bytes(MIB)
+        assert opened.file.read(1) == b""
 
 
 @pytest.mark.parametrize(
