@@ -1,12 +1,17 @@
-"""Keep servers of the tests, and a client of them."""
+"""Keep servers and stores of the tests, and clients of servers."""
+
+from typing import Any
 
 import pytest
 
 from graveler.keep.client import KeepClient
+from graveler.keep.store import BlockStore
 from graveler.server.keep.service import KeepServer
 from graveler.testing import World
 from graveler.testing.clock import FakeClock, SequenceIds
+from tests.harness.keep import DRIVERS, made, role
 from tests.harness.keep_server import USER, Client
+from tests.harness.keep_store import LIFE, TTL, Traced
 from tests.keep.stub import stub_servers
 
 
@@ -71,3 +76,36 @@ def serve(lake, tmp_path, monkeypatch):
     yield start
     for server in opened:
         server.cut()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def trace():
+    return []
+
+
+@pytest.fixture
+def make(clock, trace):
+    """Make a store of volumes by their names and classes, and remember it."""
+
+    def make(volumes, **options):
+        made = [
+            Traced(name, trace, clock, role=each if hasattr(each, "classes") else role(*each))
+            for name, each in volumes.items()
+        ]
+        store: Any = BlockStore(made, ttl=TTL, trash_life=LIFE, clock=clock, **options)
+        store.named = {each.name: each for each in made}
+        return store
+
+    return make
+
+
+@pytest.fixture(params=DRIVERS)
+def pair(request, tmp_path, clock):
+    """A store of two volumes of a driver."""
+    volumes = [made(request.param, tmp_path, clock, name) for name in "12"]
+    return BlockStore(volumes, ttl=TTL, trash_life=LIFE, clock=clock)

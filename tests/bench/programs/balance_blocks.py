@@ -79,7 +79,7 @@ def main(copies=1_000_000, misplaced=0.05):
     joined = time.process_time()
     plan = Plan(table, mounts(), [mount.volume for mount in mounts()], OLD)
     planned = time.process_time()
-    found = (plan.tallies(), table.usage(), plan.confirmed())
+    found = (plan.tallies(), table.usage(), plan.confirmed(), plan.classes(), plan.ahead(OLD))
     balancing = time.process_time() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
