@@ -16,9 +16,9 @@ from itertools import accumulate
 from typing import BinaryIO, Generic, Protocol, Self, TypeVar, cast
 
 from graveler.base.background import Threads
+from graveler.base.bounded import SeekableFile
 from graveler.base.forks import watch
 from graveler.base.parallel import Bounds, in_order
-from graveler.base.seekable import SeekableFile
 from graveler.errors import CorruptionError, InvalidInputError
 from graveler.keep.client import KeepClient
 from graveler.keep.locators import BLOCK_BYTES, EMPTY, Locator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 import xxhash
 
-from graveler.base.seekable import SeekableFile
+from graveler.base.bounded import SeekableFile
 from graveler.errors import InvalidInputError, PreconditionFailedError
 
 if TYPE_CHECKING:

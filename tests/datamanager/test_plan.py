@@ -193,7 +193,7 @@ def test_confirmed_is_the_least_of_a_roots_blocks():
     assert plan.confirmed() == {"a": 2, "b": 1, "c": 1, "d": 3, "e": 0, "f": 0, "g": 2}
 
 
-def test_copies_are_counted_by_class_and_those_that_drain_do_not_count():
+def test_copies_are_counted_by_class_without_those_that_drain():
     special = replace(MOUNTS[1], classes=frozenset({"default", "special"}), replication=2)
     mounts = [MOUNTS[0], special, replace(MOUNTS[2], draining=True)]
     roots = [source("a", [A, B], 3), source("b", [B], 1, ("special",))]
@@ -208,7 +208,7 @@ def test_copies_dated_ahead_are_counted_by_server():
     assert plan.ahead(8) == {}
 
 
-def test_only_blocks_on_a_volume_of_two_servers_are_decided_one_by_one(monkeypatch):
+def test_a_volume_of_two_servers_slows_only_its_own_blocks(monkeypatch):
     mounts = [*MOUNTS, replace(MOUNTS[0], server=f"zzzzz-bi6l4-{9:015x}")]
     servers = {mount.server for mount in mounts}
     placed = next(n for n in LOCATORS if servers_for(n.digest, servers)[0] == MOUNTS[1].server)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from graveler.base.seekable import SeekableFile
+from graveler.base.bounded import SeekableFile
 from graveler.errors import (
     CorruptionError,
     InvalidInputError,
