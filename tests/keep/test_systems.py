@@ -8,6 +8,7 @@ import pytest
 
 from graveler.errors import ConflictError, InvalidInputError, NotFoundError, StateError
 from graveler.keep.locators import Locator
+from graveler.keep.placement import servers_for
 from graveler.server.keep.service import KeepServer
 from tests.harness.keep import TWINS
 from tests.harness.keep_server import FOO, USER, Client
@@ -33,6 +34,20 @@ def test_a_collision_on_any_server_refuses_the_put(serve, lake, at):
     assert servers[at] not in held
     for each in held:
         assert f"{each.server.address}: done" in str(raised.value)
+
+
+def test_after_a_collision_no_other_server_is_asked(serve, lake):
+    block = Locator.of(TWINS[1])
+    servers = [serve() for _ in range(3)]
+    by = {lake.keep.add_server("main", each.server.address).uuid: each for each in servers}
+    first, *others = (by[uuid] for uuid in servers_for(block.digest, by))
+    first.put(TWINS[0])
+    client = lake.keep.client("main")
+    with pytest.raises(ConflictError, match=r": 0 of 1 copies.*: 500 collision: .*"):
+        client.put(TWINS[1], replicas=1)
+    client.close()
+    for each in others:
+        assert each("HEAD", f"/{block}", token=each.manager)[0] == 404
 
 
 def test_other_machines_are_served_with_a_certificate_only(lake, tmp_path):
