@@ -32,6 +32,7 @@ from graveler.keep.volumes.volume import (
 )
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _MAGIC = b"KeepAEAD"
@@ -190,6 +191,12 @@ class _SealedFile(SeekableFile):
         self._piece = b""
         if not size:
             self._load(0)  # the piece of an empty block is not read, but it may be damaged
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        view, begin = memoryview(buffer).cast("B"), self._position
+        while view and (count := super().readinto(view)):
+            view = view[count:]
+        return self._position - begin
 
     def _next(self, most: int, /) -> memoryview:
         if self._position >= self._size:
