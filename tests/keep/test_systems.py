@@ -194,7 +194,8 @@ def test_a_copy_of_a_folder_is_refused(serve, lake, tmp_path):
 @pytest.mark.parametrize(
     ("method", "path"), [("PUT", f"/{FOO}"), ("GET", f"/{FOO}+3"), ("GET", "/index")]
 )
-def test_a_lost_disk_is_named_with_the_way_out(client, tmp_path, method, path):
+def test_a_lost_disk_is_named_with_the_way_out(serve, tmp_path, method, path):
+    client = serve()
     shutil.rmtree(tmp_path / "volume00")
     status, answer = client(method, path, b"foo", token=client.manager)
     assert status == 503
