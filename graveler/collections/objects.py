@@ -9,13 +9,17 @@ partition ``gone:<system>`` has the record of each object that was deleted or re
 # ruff: noqa: D102
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
-from graveler.base.clock import Clock, IdSource, unix_us
+from graveler.base.background import batches
+from graveler.base.clock import Clock, IdSource, RandomIds, SystemClock, unix_us
 from graveler.base.records import Schema
 from graveler.collections.systems import Systems
 from graveler.errors import (
@@ -24,10 +28,11 @@ from graveler.errors import (
     ObjectNotFoundError,
     PreconditionFailedError,
 )
-from graveler.keep.files import BlockList, BlockWriter, open_runs
+from graveler.keep.files import BlockList, BlockWriter, list_block, open_runs
 from graveler.keep.locators import Locator
 from graveler.keep.manifests import Run
 from graveler.kv.record_store import RecordStore, Version
+from graveler.kv.registry import open_kv
 from graveler.kv.store import ABSENT, KVStore
 from graveler.objects.store import (
     ANYTHING,
@@ -60,6 +65,7 @@ class Named:
 
 _FEW = 4
 _PART = 4
+_AT_ONCE = 256
 _NAMED = Schema(Named, "object on Keep", states_format=True)
 
 
@@ -107,6 +113,28 @@ class KeepObjects(ObjectStore):
             f"{self._root} cannot be sent to other processes: the names of its objects are in the "
             "key-value store, whose rights tasks do not have"
         )
+
+    def sent(self) -> "SentObjects":
+        """Return what opens the storage in a task."""
+        settings = self._kv.scan_all(self._partition.replace("objects:", "keep:"))
+        return SentObjects(self._root, tuple(settings))
+
+    def records(self, keys: Iterable[str]) -> Sequence[tuple[ObjectInfo, bytes]]:
+        """Return objects and their stored records, for a task that reads them."""
+        found = ((key, self._find(key, ANYTHING).record) for key in keys)
+        return [(_info(key, named), _NAMED.encode(named)) for key, named in found]
+
+    def record(self, records: Mapping[str, bytes], began: datetime) -> None:
+        """Record objects whose blocks tasks have stored since a time."""
+        found = [_NAMED.decode(record) for record in records.values()]
+        lists = filter(None, (list_block(named.blocks) for named in found))
+        runs = (run for named in found for run in self._runs(named))
+        self._refresh(began, chain(lists, (run.locator for run in runs)))
+        self._load(records)
+
+    def _load(self, records: Mapping[str, bytes]) -> None:
+        pairs = ((self._names.key(key), record) for key, record in records.items())
+        self._kv.set_many(self._partition, pairs)
 
     @property
     def root(self) -> str:
@@ -201,9 +229,8 @@ class KeepObjects(ObjectStore):
                 check_key(key)
                 readers.append(stack.enter_context(BodyReader(body)))
             written = dict(BlockWriter(self._client).write(enumerate(readers)))
+            self._refresh(began, (run.locator for runs in written.values() for run in runs))
             now = self._clock.now()
-            if now - began > self._ttl / _PART:
-                self._touch(run.locator for runs in written.values() for run in runs)
             return [
                 Named(
                     reader.size,
@@ -215,8 +242,10 @@ class KeepObjects(ObjectStore):
                 for at, reader in enumerate(readers)
             ]
 
-    def _touch(self, blocks: Iterable[Locator]) -> None:
-        """Keep blocks that were written long ago for another time to live."""
+    def _refresh(self, began: datetime, blocks: Iterable[Locator]) -> None:
+        """Keep blocks for another time to live if a time is long ago."""
+        if self._clock.now() - began <= self._ttl / _PART:
+            return
         found = self._client.have({block.digest: block for block in blocks}.values())
         if gone := sorted(digest for digest, servers in found.items() if not servers):
             raise BackendUnavailableError(
@@ -234,6 +263,37 @@ class KeepObjects(ObjectStore):
             raise ObjectNotFoundError(f"nothing at {self.uri(key)}")
         expected.check(self.uri(key), _info(key, found.record))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class SentObjects:
+    """A storage on Keep for a task, with the key of its system, and without the lake's key-value store.
+
+    The task's storage has only objects whose records it is given, and those that it stores. The driver
+    records the latter: blocks of a failed task have no names.
+    """
+
+    uri: str
+    settings: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+
+    def open(self, records: Mapping[str, bytes] = MappingProxyType({})) -> KeepObjects:
+        """Return the storage with the objects of these records, by their keys."""
+        system = self.uri.removeprefix("keep://").partition("/")[0]
+        kv, clock = open_kv("mem://"), SystemClock()
+        ids = RandomIds(clock)
+        kv.set_many(f"keep:{system}", self.settings)
+        made = KeepObjects(self.uri, kv, Systems(kv, clock=clock, ids=ids), clock=clock, ids=ids)
+        made._load(records)
+        return made
+
+    def put(self, files: Mapping[str, Path]) -> Mapping[str, bytes]:
+        """Store files in blocks, and return their records for the driver."""
+        with closing(self.open()) as objects:
+            return {
+                key: _NAMED.encode(named)
+                for some in batches(files.items(), _AT_ONCE)
+                for (key, _), named in zip(some, objects._stored(some), strict=True)
+            }
 
 
 def _info(key: str, named: Named) -> ObjectInfo:

@@ -123,7 +123,7 @@ def rewrite(target: Target, spark: "SparkSession", folder: str, due: list[Bin]) 
     for part in batches(due, _AT_A_TIME):
         uris = [[file.uri for file in data_files(target, one.files)] for one in part]
         with planning(spark, [uri for some in uris for uri in some]) as planner:
-            source = Source(planner, PARQUET, None, options)
+            source = Source(planner, PARQUET, None, options, objects=target.repository.objects)
             frames = [
                 _frame(source, some, one, schema, columns)
                 for some, one in zip(uris, part, strict=True)

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
-_SCHEMES = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs"}
+_SCHEMES = {"file": "file", "s3": "s3a", "s3a": "s3a", "gs": "gs", "hdfs": "hdfs", "keep": "keep"}
+KEEP = "keep://"
+"""Begins the addresses of files that only tasks in Python reach."""
+
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 
 
@@ -42,11 +45,13 @@ def read_apart(uris: Sequence[str]) -> list[tuple[str, ...]]:
     """Return files in groups, so that Spark reads each file once; a path like a pattern is alone.
 
     Spark reads all paths again for each path that looks like a pattern, although it expands none. A
-    partition's value may have a ``}``, which Spark does not escape in a path.
+    partition's value may have a ``}``, which Spark does not escape in a path. Files on Keep are a group.
     """
     alone: list[tuple[str, ...]] = [(uri,) for uri in uris if is_pattern(uri)]
-    others = tuple(uri for uri in uris if not is_pattern(uri))
-    return [others, *alone] if others else alone
+    plain = [uri for uri in uris if not is_pattern(uri)]
+    kept = tuple(uri for uri in plain if uri.startswith(KEEP))
+    others = tuple(uri for uri in plain if not uri.startswith(KEEP))
+    return [*filter(None, (others, kept)), *alone]
 
 
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"

@@ -128,13 +128,14 @@ def read(
         schema = spark.createDataFrame([], schema).schema
     files = data_files(view, entries, own if schema is None else {})
     if verify:
-        verify_files(spark, files)
+        verify_files(spark, files, view.repository.objects)
     source = Source(
         spark,
         format,
         schema,
         {**(options or {}), "__globPaths__": "false"},
         StructType.fromJson({"fields": known}),
+        view.repository.objects,
     )
     with _noticing_lost_files(path), planning(spark, [file.uri for file in files]) as planner:
         whole = _whole(replace(source, spark=planner), files, view, path)
@@ -246,10 +247,12 @@ def _noticing_lost_files(path: str) -> Iterator[None]:
 
     try:
         yield
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        lost = (error.getMessageParameters() or {}).get("path", "")
+    except (AnalysisException, ObjectNotFoundError) as error:
+        lost = str(error)
+        if isinstance(error, AnalysisException):
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            lost = (error.getMessageParameters() or {}).get("path", "")
         raise ExpiredError(
             f"{path!r}: the file {lost} is gone: garbage collection has removed it since the ref was "
             "looked up, if another program has not: read a ref that is kept, or run `graveler fsck`"

@@ -13,10 +13,13 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
+from graveler.collections.objects import KeepObjects
 from graveler.errors import CorruptionError, InvalidInputError
-from graveler.frames.spark.loading import is_remote, load, planning, read_apart, spark_uri
+from graveler.frames.spark.keep import frame_by_tasks
+from graveler.frames.spark.loading import KEEP, is_remote, load, planning, read_apart, spark_uri
 from graveler.frames.spark.schemas import have_same_columns
 from graveler.model import Entry
+from graveler.objects.store import ObjectStore
 from graveler.reads.files import refusal
 from graveler.reads.partitions import (
     NULL_PARTITION,
@@ -100,6 +103,8 @@ def merge_groups(groups: list[FileGroup], columns: tuple[str, ...]) -> list[File
 def _base(file: DataFile) -> str:
     """Return the folder in the address below which the folders of the path begin, or ""."""
     folders = value_folders(file.relative)
+    if file.uri.startswith(KEEP):
+        return ""
     tail = "/" + "/".join(folders)
     folder = file.uri.rpartition("/")[0]
     return folder.removesuffix(tail) if folders and folder.endswith(tail) else ""
@@ -131,6 +136,7 @@ class Source:
     schema: "StructType | None"
     options: Mapping[str, str]
     known: "StructType | tuple[()]" = ()
+    objects: ObjectStore | None = None
 
     def frames(self, groups: list[FileGroup], columns: tuple[str, ...]) -> "list[DataFrame]":
         """Return a frame of each group, with the same types of the partition columns."""
@@ -233,6 +239,10 @@ class Source:
             reader = reader.schema(schema)
         if group.base:
             reader = reader.option("basePath", group.base)
+        if isinstance(self.objects, KeepObjects) and group.uris[0].startswith(KEEP):
+            return frame_by_tasks(
+                self.objects, self.spark, reader, group.uris, self.format, schema, self.options
+            )
         return load(self.spark, reader, group.uris)
 
 
@@ -262,7 +272,7 @@ def _in_address(name: str) -> "Column":
     return f.nullif(text, f.lit(NULL_PARTITION))
 
 
-def verify_files(spark: "SparkSession", files: Sequence[DataFile]) -> None:
+def verify_files(spark: "SparkSession", files: Sequence[DataFile], objects: ObjectStore) -> None:
     """Let Spark read each file completely, and compare its size and checksum.
 
     The tasks read through Spark's own file systems, as a read of the table does, and do not
@@ -280,7 +290,7 @@ def verify_files(spark: "SparkSession", files: Sequence[DataFile]) -> None:
     wrong = [
         error
         for algorithm, group in by_algorithm.items()
-        for error in _wrong(spark, algorithm, group)
+        for error in _wrong(spark, algorithm, group, objects)
     ]
     if wrong:
         others = f" (and {len(wrong) - 1} other files)" if len(wrong) > 1 else ""
@@ -288,7 +298,7 @@ def verify_files(spark: "SparkSession", files: Sequence[DataFile]) -> None:
 
 
 def _wrong(
-    spark: "SparkSession", algorithm: str, files: list[DataFile]
+    spark: "SparkSession", algorithm: str, files: list[DataFile], objects: ObjectStore
 ) -> Iterator[CorruptionError]:
     from pyspark.sql import functions as f
 
@@ -298,11 +308,12 @@ def _wrong(
         digest = f.sha2(content, _BITS[algorithm])
     uris = [file.uri for file in files]
     with planning(spark, uris) as planner:
-        reader = planner.read.format("binaryFile").option("__globPaths__", "false")
-        reader = reader.option("recursiveFileLookup", "true")  # no partition columns
-        frames = [load(planner, reader, apart) for apart in read_apart(uris)]
-    frame = reduce(lambda left, right: left.union(right), frames)
-    rows = frame.select(f.col("path"), f.col("length"), digest).collect()
+        # without partition columns
+        options = {"__globPaths__": "false", "recursiveFileLookup": "true"}
+        source = Source(planner, "binaryFile", None, options, objects=objects)
+        frames = [source.load(FileGroup(apart), None) for apart in read_apart(uris)]
+    hashed = [frame.select(f.col("path"), f.col("length"), digest) for frame in frames]
+    rows = reduce(lambda left, right: left.union(right), hashed).collect()
     measured = {_normal(path): (length, found) for path, length, found in rows}
     for file in files:
         size, found = measured.get(_normal(file.uri), (0, ""))  # Spark skips empty files

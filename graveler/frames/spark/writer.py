@@ -18,8 +18,10 @@ from graveler.base.arguments import PathText, choice, instance, optional, path_t
 from graveler.base.background import Threads
 from graveler.base.local_files import DurableFolders, storage_errors
 from graveler.base.names import check_path
+from graveler.collections.objects import KeepObjects
 from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.frames.library import MODES
+from graveler.frames.spark.keep import write_by_tasks
 from graveler.frames.spark.loading import spark_uri
 from graveler.frames.spark.pruning import in_partitions_of
 from graveler.frames.spark.reader import read
@@ -254,11 +256,15 @@ def save(
         for field in df.schema
         if field.name in partition_by and isinstance(field.dataType, TimestampType)
     }
-    writer = df.withColumns(moments).write if moments else df.write
-    writer = writer.format(format).mode("append").options(**(options or {}))
-    if partition_by:
-        writer = writer.partitionBy(*partition_by)
-    writer.save(spark_uri(store.uri(address)))
+    df = df.withColumns(moments) if moments else df
+    if isinstance(store, KeepObjects):
+        clock = target.repository.clock
+        write_by_tasks(store, clock, df, address, format, partition_by, options or {})
+    else:
+        writer = df.write.format(format).mode("append").options(**(options or {}))
+        if partition_by:
+            writer = writer.partitionBy(*partition_by)
+        writer.save(spark_uri(store.uri(address)))
     files = _written(store, f"{address}/")
     if not files and not df.isEmpty():
         raise InvalidInputError(
