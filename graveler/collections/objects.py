@@ -117,19 +117,19 @@ class KeepObjects(ObjectStore):
     def sent(self) -> "SentObjects":
         """Return what opens the storage in a task."""
         settings = self._kv.scan_all(self._partition.replace("objects:", "keep:"))
-        return SentObjects(self._root, tuple(settings))
+        return SentObjects(self._root, tuple(settings), self._clock.now())
 
     def records(self, keys: Iterable[str]) -> Sequence[tuple[ObjectInfo, bytes]]:
         """Return objects and their stored records, for a task that reads them."""
         found = ((key, self._find(key, ANYTHING).record) for key in keys)
         return [(_info(key, named), _NAMED.encode(named)) for key, named in found]
 
-    def record(self, records: Mapping[str, bytes], began: datetime) -> None:
-        """Record objects whose blocks tasks have stored since a time."""
+    def record(self, records: Mapping[str, bytes], sent: "SentObjects") -> None:
+        """Record objects whose blocks tasks have stored."""
         found = [_NAMED.decode(record) for record in records.values()]
         lists = filter(None, (list_block(named.blocks) for named in found))
         runs = (run for named in found for run in self._runs(named))
-        self._refresh(began, chain(lists, (run.locator for run in runs)))
+        self._refresh(sent.began, chain(lists, (run.locator for run in runs)))
         self._load(records)
 
     def _load(self, records: Mapping[str, bytes]) -> None:
@@ -275,6 +275,7 @@ class SentObjects:
 
     uri: str
     settings: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    began: datetime
 
     def open(self, records: Mapping[str, bytes] = MappingProxyType({})) -> KeepObjects:
         """Return the storage with the objects of these records, by their keys."""

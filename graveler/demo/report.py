@@ -1,17 +1,19 @@
 """The report of the demo: one HTML file that needs only a browser, and a table for the terminal."""
 
 import sys
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from shlex import quote
 from shutil import which
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.table import Table
 
 from graveler.demo.history import History, Lane, RangeLife, read_history
-from graveler.demo.story import DemoResult, HourResult
+from graveler.demo.story import SYSTEM, DemoResult, HourResult
 from graveler.lake import Repository
 from graveler.model import Commit
 
@@ -184,7 +186,9 @@ def _end(run: HourResult, result: DemoResult) -> str:
     )
 
 
-def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
+def summarize(
+    result: DemoResult, report: Path, servers: Sequence[str] = (), *, shown_as: str
+) -> None:
     """Print the runs, the stopped hours with the reasons, and the next commands."""
     console = Console(highlight=False, soft_wrap=True)
     lake = quote(str(Path(shown_as) / result.lake.name))
@@ -196,6 +200,15 @@ def summarize(result: DemoResult, report: Path, *, shown_as: str) -> None:
     console.print(f"{'report':9}{report}", markup=False)
     # the program is not on the PATH if the environment is not activated
     program = "graveler" if which("graveler") else quote(sys.argv[0])
+    if servers:
+        console.print(
+            f"{'keep':9}the files were on {len(servers)} servers, which are stopped; start each one again:"
+        )
+    for address, disk in zip(servers, result.disks, strict=True):
+        port, folder = urlsplit(address).port, quote(str(Path(shown_as, "disks", disk.name)))
+        console.print(
+            f"{'':9}{program} -C {lake} keep serve {SYSTEM} {folder} --port {port}", markup=False
+        )
     console.print(f"{'look':9}{program} -C {lake} log main --first-parent", markup=False)
 
 

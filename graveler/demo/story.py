@@ -1,5 +1,7 @@
 """The run of the demo: a day of hours, one of which arrives damaged."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -8,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import graveler
 from graveler import frames
+from graveler.base.arguments import choice
 from graveler.base.background import Progress, no_progress
 from graveler.committed.splitting import Splitting
 from graveler.demo.flights import FLIGHTS, hour_prefix, land, load_flights
 from graveler.demo.pipeline import run_hour, run_key
 from graveler.errors import GateFailedError, InternalError, InvalidInputError
 from graveler.gates import Verdict
-from graveler.lake import Repository
+from graveler.lake import Lake, Repository
 from graveler.reads.changes import range_reuse
 from graveler.spark import session
 
@@ -23,8 +26,10 @@ if TYPE_CHECKING:
 
 
 REPOSITORY = "flights"
+SYSTEM = "demo"
 
 _DAMAGED = 6
+_DISKS = {"files": 0, "keep": 3}
 # a day has only some hundred files: small ranges show how a large lake reuses them
 _SPLITTING = Splitting(raggedness=2)
 
@@ -55,7 +60,11 @@ class HourResult:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """The result of the demo."""
+    """The result of the demo.
+
+    Attributes:
+        disks: The folders of the servers of Keep; none if the files are in the lake's folder.
+    """
 
     lake: Path
     repository: str
@@ -65,6 +74,7 @@ class DemoResult:
     expected: int
     seconds: float
     spark_seconds: float
+    disks: tuple[Path, ...] = ()
 
     @property
     def published(self) -> list[HourResult]:
@@ -93,12 +103,16 @@ def run_demo(
     hours: int = 24,
     progress: Progress | None = None,
     spark: "SparkSession | None" = None,
+    storage: str = "files",
 ) -> DemoResult:
     """Make a lake in `folder` and publish real hours into it; one of them arrives damaged.
 
     The gates stop the damaged hour, and main does not move. Later hours are published meanwhile. At
-    the end the hour arrives again, undamaged, and is published.
+    the end the hour arrives again, undamaged, and is published. With the storage ``keep``, the files are on
+    three servers of Keep during the call, two copies of each block.
     """
+    choice(storage, "storage", _DISKS)
+    disks = [folder / "disks" / str(number) for number in range(1, _DISKS[storage] + 1)]
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{folder} is not an empty folder: give the demo a new one")
     started = perf_counter()
@@ -112,8 +126,9 @@ def run_demo(
     running = spark or session(master="local[2]", app_name="graveler demo")
     try:
         ready = perf_counter()
-        with graveler.init(folder / "lake") as lake:
-            repository = lake.create_repository(REPOSITORY, splitting=_SPLITTING)
+        with graveler.init(folder / "lake") as lake, serving(lake, disks):
+            place = f"keep://{SYSTEM}/{REPOSITORY}" if disks else None
+            repository = lake.create_repository(REPOSITORY, storage=place, splitting=_SPLITTING)
             repository.protection.add("main")
             landing = folder / "landing"
             damaged = chosen[min(_DAMAGED, len(chosen) - 1)]
@@ -133,10 +148,26 @@ def run_demo(
                 expected=sum(flights.flights.text(hour).count("\n") - 1 for hour in chosen),
                 seconds=perf_counter() - started,
                 spark_seconds=ready - started,
+                disks=tuple(disks),
             )
     finally:
         if spark is None:
             running.stop()
+
+
+@contextmanager
+def serving(lake: Lake, disks: Sequence[Path]) -> Iterator[Sequence[str]]:
+    """Run a server of the demo's system on each disk during a block, and return their addresses."""
+    from graveler.server import KeepServer
+
+    if disks and not disks[0].exists():
+        lake.keep.create(SYSTEM)
+    with ExitStack() as stack:
+        servers = [KeepServer(lake, SYSTEM, [disk]) for disk in disks]
+        for number, server in enumerate(servers):
+            stack.callback(server.close)
+            lake.keep.add_server(SYSTEM, server.address, f"demo0-bi6l4-{number:015}")
+        yield [server.address for server in servers]
 
 
 def _count_flights(repository: Repository, prefix: str) -> int:

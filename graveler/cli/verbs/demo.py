@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from graveler.errors import AlreadyExistsError, InvalidInputError
 
 _LAKE = "lake"
 _REPORT = "report.html"
-_MADE_BY_DEMO = (_LAKE, "landing", _REPORT)
+_MADE_BY_DEMO = (_LAKE, "landing", "disks", _REPORT)
 
 
 @verb("demo")
@@ -23,6 +24,7 @@ def _demo(
     *,
     hours: Annotated[int, {"min": 1}] = 24,
     fresh: bool = False,
+    storage: str = "files",
 ) -> None:
     """Publish hours of real flights through Spark, branches and gates; one hour is damaged.
 
@@ -30,22 +32,24 @@ def _demo(
         folder: The folder of the new lake.
         hours: Number of hours of flights.
         fresh (--fresh/--keep): Remove the files of an earlier demo.
+        storage (files|keep): Where the files are: in the lake's folder, or on three servers of Keep.
     """
     place = expand_home(folder).absolute()
     _clear(place, fresh=fresh)
     import graveler
     from graveler.demo import run_demo
     from graveler.demo.report import summarize, write_report
+    from graveler.demo.story import serving
 
     with session.progress("demo") as bar:
         progress = bar if bar is not None or session.out.as_json else _write_step
-        result = run_demo(place, hours=hours, progress=progress)
-    with graveler.open(result.lake) as lake:
+        result = run_demo(place, hours=hours, progress=progress, storage=storage)
+    with graveler.open(result.lake) as lake, serving(lake, result.disks) as servers:
         report = write_report(lake.repository(result.repository), result, place / _REPORT)
     if session.out.as_json:
-        session.out.show(_shape(result, report))
+        session.out.show(_shape(result, report, servers))
     else:
-        summarize(result, report, shown_as=folder)
+        summarize(result, report, servers, shown_as=folder)
 
 
 def _clear(place: Path, *, fresh: bool) -> None:
@@ -81,11 +85,12 @@ def _write_step(what: str, done: int, total: int) -> None:
     sys.stderr.flush()
 
 
-def _shape(result: Any, report: Path) -> dict[str, Any]:
+def _shape(result: Any, report: Path, servers: Sequence[str]) -> dict[str, Any]:
     return {
         "lake": str(result.lake),
         "repository": result.repository,
         "report": str(report),
+        "servers": dict(zip(servers, map(str, result.disks), strict=True)),
         "flights": result.flights,
         "expected": result.expected,
         "seconds": round(result.seconds, 3),

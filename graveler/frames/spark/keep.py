@@ -5,7 +5,6 @@ reads. It stores files in blocks and returns their records. The driver stores th
 succeeded, so the files of a failed job never had names, and their blocks end by themselves.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,19 +17,27 @@ from typing import TYPE_CHECKING, BinaryIO
 from uuid import UUID
 
 from graveler.base.background import batches
-from graveler.base.clock import Clock
 from graveler.collections.objects import KeepObjects, SentObjects
 from graveler.errors import InvalidInputError
 from graveler.objects.store import ObjectInfo
 from graveler.objects.verified import RangedFile
-from graveler.reads.schemas import SPARK_SCHEMA
+from graveler.reads.schemas import SPARK_SCHEMA, fields_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
-_OTHER_LINES = {"multiline", "linesep", "encoding", "charset"}
+_PARSED = ("csv", "json")
+_COLUMNS = {
+    "parquet": "",
+    "binaryfile": "path string, length long, content binary",
+    **dict.fromkeys((*_PARSED, "text"), "value string"),
+}
+_REFUSED = {
+    *("multiline", "linesep", "encoding", "charset"),
+    *("pathglobfilter", "modifiedbefore", "modifiedafter"),
+}
 _BATCH = 10_000
 _TASK_BYTES = 64 << 20
 _FILE_BYTES = 1 << 20
@@ -86,7 +93,6 @@ class WriteTask:
 
 def write_by_tasks(
     objects: KeepObjects,
-    clock: Clock,
     df: "DataFrame",
     address: str,
     format: str,
@@ -95,30 +101,26 @@ def write_by_tasks(
 ) -> None:
     """Write a frame as Parquet files below an address, and record them."""
     from pyarrow import parquet
-    from pyspark.sql.functions import col, expr
+    from pyspark.sql.functions import expr
 
-    others = {name: value for name, value in options.items() if name.lower() != "compression"}
-    compression = {name.lower(): value for name, value in options.items()}.get(
-        "compression", "snappy"
-    )
+    others = {name.lower(): value for name, value in options.items()}
+    compression = others.pop("compression", "snappy")
     if format.lower() != "parquet" or others:
         raise InvalidInputError(
             f"format {format!r}, options {others}: Spark's tasks write Parquet to {objects.root}, and take "
             "only the option compression: choose these, or `put` a file of another format"
         )
     footer = {SPARK_SCHEMA: df.drop(*partition_by).schema.json().encode()}
-    names = [f"`{name.replace('`', '``')}`" for name in partition_by]
+    names = ["`{}`".format(name.replace("`", "``")) for name in partition_by]
+    texts = [expr(f"nullif(cast({name} as string), '')") for name in names]
     if names:
-        texts = {
-            name: expr(f"nullif(cast({quoted} as string), '')")
-            for name, quoted in zip(partition_by, names, strict=True)
-        }
-        df = df.withColumns(texts).sortWithinPartitions(*map(col, names))
-    schema = _arrow(df.sparkSession, df.schema).with_metadata(footer)
-    task = WriteTask(objects.sent(), address, schema, partition_by, compression)
-    began = clock.now()
+        df = df.withColumns(dict(zip(partition_by, texts, strict=True)))
+        df = df.sortWithinPartitions(*names)
+    schema = df.limit(0).toArrow().schema.with_metadata(footer)
+    sent = objects.sent()
+    task = WriteTask(sent, address, schema, partition_by, compression)
     rows = df.mapInArrow(task, "key string, record binary").collect()
-    objects.record({key: bytes(record) for key, record in rows}, began)
+    objects.record({key: bytes(record) for key, record in rows}, sent)
     if not rows and not names:  # as Spark's writer does: a table without rows has columns
         file = BytesIO()
         parquet.write_table(schema.empty_table(), file, compression=compression)
@@ -170,61 +172,43 @@ def frame_by_tasks(
     schema: "StructType | None",
     options: Mapping[str, str],
 ) -> "DataFrame":
-    """Return the frame that a reader with these options and this schema would load from files.
+    """Return the frame that a reader with this schema and these options would load from files.
 
-    Tasks read the lines of text, which Spark parses.
+    Spark parses the lines of text that tasks read.
     """
-    from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
-
-    format = format.lower()
-    parse = {
-        "csv": reader.csv,
-        "json": reader.json,
-        "text": None,
-        "parquet": None,
-        "binaryfile": None,
-    }
-    found = {*map(str.lower, options)} & _OTHER_LINES
-    if format not in parse or found:
-        raise InvalidInputError(
-            f"format {format!r}{', options ' * bool(found)}{', '.join(found)}: Spark's tasks read Parquet, and lines of CSV, JSON and text "
-            f"from {objects.root}: open the files with Python, or through the gateway"
-        )
-    files = objects.records([uri.removeprefix(f"{objects.root}/") for uri in uris])
-    if format == "parquet":
-        fields = schema or _in_footer(objects, files[0][0])
-        read = StructType([StructField(field.name, field.dataType) for field in fields])
-    elif format == "binaryfile":
-        kinds = {"path": StringType(), "length": LongType(), "content": BinaryType()}
-        read = StructType([StructField(name, kind) for name, kind in kinds.items()])
-    else:
-        read = StructType([StructField("value", StringType())])
-    size = sum(info.size + _FILE_BYTES for info, _ in files)
-    tasks = min(len(files), size // _TASK_BYTES + 1)
-    numbers = spark.range(0, len(files), 1, tasks)
-    work = ReadTask(
-        objects.sent(),
-        [(info.key, record) for info, record in files],
-        format,
-        _arrow(spark, read),
-    )
-    frame = numbers.mapInArrow(work, read)
-    parser = parse[format]
-    return frame if parser is None else parser(frame)
-
-
-def _in_footer(objects: KeepObjects, info: ObjectInfo) -> "StructType":
-    """Return the schema that Spark finds in the footer of a file."""
-    from pyarrow.parquet import ParquetFile
-    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
-    with ParquetFile(RangedFile(info.size, partial(objects.get_range, info.key))) as file:
-        stored = (file.schema_arrow.metadata or {}).get(SPARK_SCHEMA)
-        if stored:
-            return StructType.fromJson(json.loads(stored))
-        return from_arrow_schema(file.schema_arrow)
+    format = format.lower()
+    refused = {*map(str.lower, options)} & _REFUSED
+    if format not in _COLUMNS or refused:
+        raise InvalidInputError(
+            f"format {format!r}{''.join(f', option {name}' for name in sorted(refused))}: Spark's tasks read "
+            f"Parquet, and lines of CSV, JSON and text, from {objects.root}: read the files without Spark, or "
+            "through the gateway"
+        )
+    files = objects.records([uri.removeprefix(f"{objects.root}/") for uri in uris])
+    columns: str | StructType = _COLUMNS[format]
+    if format == "parquet":
+        schema = schema or _in_footers(objects, [info for info, _ in files])
+        columns = StructType.fromJson({"fields": fields_of(schema.json())})
+    empty = spark.createDataFrame([], columns)
+    records = [(info.key, record) for info, record in files]
+    task = ReadTask(objects.sent(), records, format, empty.toArrow().schema)
+    size = sum(info.size + _FILE_BYTES for info, _ in files)
+    numbers = spark.range(0, len(files), 1, min(len(files), size // _TASK_BYTES + 1))
+    frame = numbers.mapInArrow(task, empty.schema)
+    return getattr(reader, format)(frame) if format in _PARSED else frame
 
 
-def _arrow(spark: "SparkSession", schema: "StructType") -> "pa.Schema":
-    return spark.createDataFrame([], schema).toArrow().schema
+def _in_footers(objects: KeepObjects, files: Sequence[ObjectInfo]) -> "StructType":
+    """Return all columns of files whose entries do not have them."""
+    from pyarrow import unify_schemas
+    from pyarrow.parquet import ParquetFile
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schemas = []
+    for info in files:
+        with ParquetFile(RangedFile(info.size, partial(objects.get_range, info.key))) as file:
+            schemas.append(file.schema_arrow)
+    whole = unify_schemas(schemas, promote_options="permissive")
+    return from_arrow_schema(whole, prefer_timestamp_ntz=True)

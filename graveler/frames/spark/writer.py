@@ -258,8 +258,7 @@ def save(
     }
     df = df.withColumns(moments) if moments else df
     if isinstance(store, KeepObjects):
-        clock = target.repository.clock
-        write_by_tasks(store, clock, df, address, format, partition_by, options or {})
+        write_by_tasks(store, df, address, format, partition_by, options or {})
     else:
         writer = df.write.format(format).mode("append").options(**(options or {}))
         if partition_by:
