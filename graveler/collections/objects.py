@@ -9,6 +9,7 @@ partition ``gone:<system>`` has the record of each object that was deleted or re
 # ruff: noqa: D102
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -107,6 +108,7 @@ class KeepObjects(ObjectStore):
         self._ttl = systems.get(system).ttl
         self._clock = clock
         self._ids = ids
+        self._wanted: Counter[Locator] = Counter()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise InvalidInputError(
@@ -187,7 +189,8 @@ class KeepObjects(ObjectStore):
         named = self._find(key, expected).record
         runs = self._runs(named)
         # a small file in a shared block is read alone: readers verify its checksum
-        whole = _FEW * named.size >= sum(run.locator.size or 0 for run in runs)
+        wanted = max(named.size, sum(self._wanted[run.locator] for run in runs))
+        whole = _FEW * wanted >= sum(run.locator.size or 0 for run in runs)
         return open_runs(self._client, runs, verify=whole) if named.size else io.BytesIO()
 
     def head(self, key: str) -> ObjectInfo:
@@ -285,6 +288,9 @@ class SentObjects:
         kv.set_many(f"keep:{system}", self.settings)
         made = KeepObjects(self.uri, kv, Systems(kv, clock=clock, ids=ids), clock=clock, ids=ids)
         made._load(records)
+        for record in records.values():
+            for run in made._runs(_NAMED.decode(record)):
+                made._wanted[run.locator] += run.size
         return made
 
     def put(self, files: Mapping[str, Path]) -> Mapping[str, bytes]:

@@ -135,6 +135,7 @@ class ReadTask:
     files: Sequence[tuple[str, bytes]]
     format: str
     schema: "pa.Schema"
+    file: str
 
     def __call__(self, numbers: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         """Yield the rows of the files."""
@@ -144,7 +145,8 @@ class ReadTask:
         with closing(self.objects.open(files)) as objects:
             for key in files:
                 with objects.open(key) as file:
-                    yield from self._rows(objects.uri(key), file)
+                    small = objects.head(key).size <= _TASK_BYTES
+                    yield from self._rows(objects.uri(key), BytesIO(file.read()) if small else file)
 
     def _rows(self, uri: str, file: BinaryIO) -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
@@ -152,7 +154,18 @@ class ReadTask:
 
         if self.format == "parquet":
             fragment = dataset.ParquetFileFormat().make_fragment(file)
-            yield from fragment.to_batches(schema=self.schema, use_threads=False, batch_readahead=1)
+            rows = fragment.to_batches(schema=self.schema, use_threads=False, batch_readahead=1)
+            at, path = (
+                self.schema.get_field_index(self.file),
+                {"file_path": uri.replace("%", "%25")},
+            )
+            if at >= 0:
+                field = self.schema.field(at)
+                rows = (
+                    batch.set_column(at, field, pa.array([path] * batch.num_rows, field.type))
+                    for batch in rows
+                )
+            yield from rows
         elif self.format == "binaryfile":
             content = file.read()
             row = {"path": uri, "length": len(content), "content": content}
@@ -171,10 +184,12 @@ def frame_by_tasks(
     format: str,
     schema: "StructType | None",
     options: Mapping[str, str],
+    file: str,
 ) -> "DataFrame":
     """Return the frame that a reader with this schema and these options would load from files.
 
-    Spark parses the lines of text that tasks read.
+    Spark parses the lines of text that tasks read. The column `file`, if it has a name, is Spark's column
+    ``_metadata``, which tells the address of each row's file.
     """
     from pyspark.sql.types import StructType
 
@@ -191,9 +206,10 @@ def frame_by_tasks(
     if format == "parquet":
         schema = schema or _in_footers(objects, [info for info, _ in files])
         columns = StructType.fromJson({"fields": fields_of(schema.json())})
+        columns = columns.add(file, StructType().add("file_path", "string")) if file else columns
     empty = spark.createDataFrame([], columns)
     records = [(info.key, record) for info, record in files]
-    task = ReadTask(objects.sent(), records, format, empty.toArrow().schema)
+    task = ReadTask(objects.sent(), records, format, empty.toArrow().schema, file)
     size = sum(info.size + _FILE_BYTES for info, _ in files)
     numbers = spark.range(0, len(files), 1, min(len(files), size // _TASK_BYTES + 1))
     frame = numbers.mapInArrow(task, empty.schema)

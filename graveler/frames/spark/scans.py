@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from graveler.collections.objects import KeepObjects
@@ -103,8 +103,6 @@ def merge_groups(groups: list[FileGroup], columns: tuple[str, ...]) -> list[File
 def _base(file: DataFile) -> str:
     """Return the folder in the address below which the folders of the path begin, or ""."""
     folders = value_folders(file.relative)
-    if file.uri.startswith(KEEP):
-        return ""
     tail = "/" + "/".join(folders)
     folder = file.uri.rpartition("/")[0]
     return folder.removesuffix(tail) if folders and folder.endswith(tail) else ""
@@ -195,6 +193,8 @@ class Source:
         from pyspark.sql.functions import lit
         from pyspark.sql.types import DecimalType, StringType
 
+        if group.base.startswith(KEEP):
+            group = replace(group, base="", computed=columns)
         if group.computed:
             return self._computed(group)
         schema = group.schema or self.schema
@@ -222,15 +222,20 @@ class Source:
 
     def _computed(self, group: FileGroup) -> "DataFrame":
         """Return a frame of files whose partition columns are computed from their addresses."""
-        from pyspark.sql.types import StructType
+        from pyspark.sql.types import StringType, StructType
 
-        schema = cast("StructType", self.schema)
-        data = StructType([field for field in schema.fields if field.name not in group.computed])
+        schema = group.schema or self.schema
+        fields = {} if schema is None else {field.name: field for field in schema}
+        kinds = {
+            name: fields.pop(name).dataType if name in fields else StringType()
+            for name in group.computed
+        }
         plain = replace(self, options={**self.options, "recursiveFileLookup": "true"})
-        frame = plain.load(group, data)
-        return frame.withColumns(
-            {name: _in_address(name).cast(schema[name].dataType) for name in group.computed}
+        frame = plain.load(group, None if schema is None else StructType([*fields.values()]))
+        frame = frame.withColumns(
+            {name: _in_address(name).cast(kind) for name, kind in kinds.items()}
         )
+        return frame.drop(FILE) if group.uris[0].startswith(KEEP) else frame
 
     def load(self, group: FileGroup, schema: "StructType | None") -> "DataFrame":
         """Return a frame of the files of a group."""
@@ -240,8 +245,16 @@ class Source:
         if group.base:
             reader = reader.option("basePath", group.base)
         if isinstance(self.objects, KeepObjects) and group.uris[0].startswith(KEEP):
+            file = FILE if group.computed else ""
             return frame_by_tasks(
-                self.objects, self.spark, reader, group.uris, self.format, schema, self.options
+                self.objects,
+                self.spark,
+                reader,
+                group.uris,
+                self.format,
+                schema,
+                self.options,
+                file,
             )
         return load(self.spark, reader, group.uris)
 

@@ -148,7 +148,7 @@ def test_formats_that_tasks_do_not_read_or_write_are_refused(repo, frame):
     branch = repo.create_branch("dev")
     with pytest.raises(InvalidInputError, match=r"'orc'.*write Parquet to keep://main/tables"):
         gs.write(branch, frame, "t/", format="orc")
-    with pytest.raises(InvalidInputError, match=r"options \{'maxRecordsPerFile'"):
+    with pytest.raises(InvalidInputError, match=r"options \{'maxrecordsperfile'"):
         gs.write(branch, frame, "t/", options={"maxRecordsPerFile": "1"})
     branch.put("t.json", b"{}")
     for terms in ({"format": "orc"}, {"format": "json", "options": {"multiLine": "true"}}):
