@@ -108,9 +108,10 @@ class _Call:
     def error(self, done: str = "") -> GravelerError:
         """Return the error of what all servers said."""
         said = "; ".join(f"{url}: {each.text}" for url, each in sorted(self.said.items()))
-        message = f"{self.what}{done}: {said or 'there is no server for it: add one, and repeat'}"
         heard = {each.status for each in self.said.values()}
         found = heard - _OK
+        way = "" if found else "; add servers (`graveler keep servers add`), and repeat"
+        message = f"{self.what}{done}: {said or 'there is no server for it'}{way}"
         if self.is_open or not found:
             return BackendUnavailableError(message)
         if self.reads and found <= _GONE:

@@ -86,7 +86,9 @@ class Service:
         try:
             self._listener = Listener(host, port, application, tls)
         except (OSError, OverflowError) as error:
-            raise InvalidInputError(f"cannot listen at {host}:{port}: {error}") from error
+            raise InvalidInputError(
+                f"cannot listen at {host}:{port}: {error}; choose another address or port"
+            ) from error
         self._thread = Thread(
             target=self._listener.serve_forever,
             args=(_POLL_SECONDS,),

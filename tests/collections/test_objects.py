@@ -1,10 +1,13 @@
 """Objects on Keep: the suite of all drivers on real servers, and a lake whose storage is Keep."""
 
 import pickle
+from contextlib import closing
+from datetime import timedelta
 
 import pytest
 
-from graveler.errors import InvalidInputError, NotFoundError
+from graveler.collections.objects import KeepObjects
+from graveler.errors import BackendUnavailableError, InvalidInputError, NotFoundError
 from graveler.server.keep.service import KeepServer
 from graveler.testing import World
 from tests.objects.suite import ObjectStoreSuite
@@ -94,3 +97,43 @@ def test_a_repository_keeps_its_files_and_its_history_on_keep(lake, world):
             assert file.readline() == b"a,b\n"
         again.repository("flights").gc.run()
         assert main.get("input/2013/01/01/05:00/part-0.csv") == b"a,b\n1,2\n"
+
+
+@pytest.fixture
+def kept(lake):
+    """The store itself, which a world watches."""
+    keep = lake.keep
+    with closing(
+        KeepObjects("keep://main/flights", keep.kv, keep, clock=keep.clock, ids=keep.ids)
+    ) as opened:
+        yield opened
+
+
+def test_what_a_task_stores_has_no_name_until_it_is_recorded(kept, tmp_path):
+    (tmp_path / "file").write_bytes(b"foo")
+    sent = pickle.loads(pickle.dumps(kept.sent()))
+    records = sent.put({"a": tmp_path / "file"})
+    assert not [*kept.list()]
+    kept.record(records, sent)
+    assert kept.get("a") == b"foo"
+    [(info, record)] = kept.records(["a"])
+    with closing(sent.open({info.key: record})) as task:
+        assert task.get("a") == b"foo"
+    assert kept._client._token not in repr(sent)
+
+
+def test_blocks_of_a_long_job_are_touched_before_they_have_names(kept, servers, world, tmp_path):
+    (tmp_path / "file").write_bytes(b"foo")
+    sent = kept.sent()
+    records = sent.put({"a": tmp_path / "file"})
+    before = [[*server.store.index()] for server in servers]
+    world.clock.advance(timedelta(days=5))
+    kept.record(records, sent)
+    assert all([*server.store.index()] != old for server, old in zip(servers, before, strict=True))
+    kept.delete("a")
+    world.clock.advance(timedelta(days=15))
+    for server in servers:
+        server.store.trash("acbd18db4cc2f85cedef654fccc4a4d8")
+    with pytest.raises(BackendUnavailableError, match="took longer than the time to live"):
+        kept.record(records, sent)
+    assert not [*kept.list()]

@@ -10,6 +10,8 @@ import pytest
 import graveler
 from graveler.demo import hour_prefix, run_demo, run_hour, run_key
 from graveler.demo.flights import land, load_flights
+from graveler.demo.report import summarize, write_report
+from graveler.demo.story import serving
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 
 
@@ -43,18 +45,18 @@ def number(text):
     return None if text == "NA" else int(text)
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory, spark):
-    """The demo of three hours and its progress. Tests only read it."""
+@pytest.fixture(scope="module", params=["files", "keep"])
+def told(request, tmp_path_factory, spark):
+    """The demo of three hours on each storage, and its progress. Tests only read it."""
     folder = tmp_path_factory.mktemp("demo")
     seen: list[tuple[str, int, int]] = []
-    result = run_demo(folder, hours=3, progress=lambda *what: seen.append(what), spark=spark)
-    return result, seen
+    terms = {"progress": lambda *what: seen.append(what), "spark": spark}
+    return run_demo(folder, hours=3, storage=request.param, **terms), seen
 
 
 def test_every_flight_is_in_main_once_despite_a_damaged_hour(told, flights):
     result, _ = told
-    with graveler.open(result.lake) as lake:
+    with graveler.open(result.lake) as lake, serving(lake, result.disks):
         rows = table(lake.repository(result.repository).ref("main"), "output/flights/")
     expected = Counter(
         (f"{hour:%dT%H}", row["carrier"], int(row["flight"]), number(row["dep_delay"]))
@@ -89,11 +91,26 @@ def test_the_damaged_hour_does_not_move_main_until_it_is_resent(told):
     assert [what for what, _, _ in seen[2:6]] == [run.key for run in result.runs]
 
 
+def test_each_server_of_the_demo_is_started_again_as_printed(told, capsys):
+    result, _ = told
+    with graveler.open(result.lake) as lake, serving(lake, result.disks) as servers:
+        report = write_report(lake.repository("flights"), result, result.lake.parent / "r.html")
+        known = [server.url for server in lake.keep.servers("demo")]
+    summarize(result, report, servers, shown_as=str(result.lake.parent))
+    printed = [line for line in capsys.readouterr().out.splitlines() if "keep serve demo" in line]
+    assert known == servers
+    assert len(printed) == len(servers) == len(result.disks)
+    for line, disk, address in zip(printed, result.disks, servers, strict=True):
+        assert line.split()[-3:] == [str(disk), "--port", address.rpartition(":")[2].strip("/")]
+
+
 def test_what_the_demo_cannot_do_is_refused(tmp_path, spark):
     (tmp_path / "precious").write_text("x")
     with pytest.raises(InvalidInputError, match="not an empty folder"):
         run_demo(tmp_path, hours=1, spark=spark)
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+    with pytest.raises(InvalidInputError, match="storage='s3': give one of files, keep"):
+        run_demo(tmp_path / "demo", storage="s3", spark=spark)
     for hours in (0, 6937):
         with pytest.raises(InvalidInputError, match="give 1 to 6936"):
             run_demo(tmp_path / "demo", hours=hours, spark=spark)
