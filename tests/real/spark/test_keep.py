@@ -66,7 +66,7 @@ def test_a_table_on_keep_is_the_table_on_disk(both, frame, columns):
     assert len(tables[0][1]) == 6
 
 
-def test_columns_that_are_new_missing_or_wider_are_read_as_on_disk(both, frame):
+def test_new_missing_and_wider_columns_are_read_as_on_disk(both, frame):
     tables = []
     for branch in both:
         gs.write(branch, frame.select(col("id").cast("int"), "name"), "t/")
