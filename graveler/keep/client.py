@@ -6,8 +6,6 @@ that may be better later is asked for again, for a bounded time. All requests ma
 
 import json
 import logging
-import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
@@ -29,7 +27,7 @@ from graveler.errors import (
 )
 from graveler.keep.cache import BlockCache
 from graveler.keep.locators import BLOCK_BYTES, EMPTY, Locator
-from graveler.keep.placement import servers_for
+from graveler.keep.placement import Copies, servers_for
 from graveler.keep.signatures import Signer
 from graveler.keep.transport import Answer, Content, Request, Server, Transport
 
@@ -42,13 +40,12 @@ _LATER = frozenset({408, 409, 423, 429})
 _FULL = 507
 _SERVER_ERROR = 500
 _COLLISION = "collision"
+_COUNT = re.compile(r"[0-9]{1,9}")
 _NO_ANSWER = 504
 _DAMAGED = 0
 _ASKED_AT_ONCE = 5_000
 _HAVE_BYTES = 1 << 20
 _MOST_ASKED = 8
-_CONFIRMED = re.compile(r"\s*([^=,\s]+)\s*=\s*([0-9]+)\s*")
-_COUNT = re.compile(r"[0-9]{1,9}")
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -125,64 +122,6 @@ class _Call:
         return (InvalidInputError if heard <= _REFUSED else BackendUnavailableError)(message)
 
 
-@dataclass
-class _Copies:
-    """The copies of a block that servers have confirmed."""
-
-    wanted: int
-    classes: frozenset[str]
-    locator: Locator
-    total: int = 0
-    by_class: Counter[str] = field(default_factory=Counter)
-    tracked: bool = True
-    volumes: set[str] = field(default_factory=set)
-
-    @property
-    def missing_classes(self) -> list[str]:
-        """The classes that have too few copies, as far as the servers say."""
-        return sorted(name for name in self.classes if self.by_class[name] < self.wanted)
-
-    @property
-    def missing(self) -> int:
-        """The fewest copies that are missing, in all or of a class; 0 if none is missing."""
-        counts = [self.total]
-        if self.tracked:
-            counts += [self.by_class[name] for name in self.classes]
-        return min((self.wanted - each for each in counts if each < self.wanted), default=0)
-
-    def add(self, answer: Answer) -> str:
-        """Count what a server has stored. Return what is wrong with its answer, or ""."""
-        text = answer.body.decode("utf-8", "replace").strip()
-        stored = answer.headers.get("X-Keep-Replicas-Stored", "1").strip()
-        try:
-            locator = Locator.parse(text)
-            is_right = str(locator) == text and locator.bare == self.locator.bare
-        except InvalidInputError:
-            locator, is_right = self.locator, False
-        if not (is_right and _COUNT.fullmatch(stored)):
-            return f"stored {stored[:20]!r} copies of {text[:99]!r}"
-        volumes = set(answer.headers.get("X-Graveler-Volumes", "").replace(",", " ").split())
-        if not volumes.isdisjoint(self.volumes):
-            return (
-                "has the same volume as another address: give each server one address, and folders of "
-                "its own"
-            )
-        self.volumes |= volumes
-        confirmed = answer.headers.get("X-Keep-Storage-Classes-Confirmed")
-        if confirmed is None and self.classes and self.tracked:
-            _log.warning("a Keep server does not know storage classes: they are not confirmed")
-            self.tracked = False
-        for name, count in _CONFIRMED.findall(confirmed or ""):
-            self.by_class[name] += int(count)
-        self.total += int(stored)
-        self.locator = locator
-        return ""
-
-    def __str__(self) -> str:
-        found = "".join(f", {name}={self.by_class[name]}" for name in sorted(self.classes))
-        return f": {self.total} of {self.wanted} copies are confirmed{found}"
-
-
 class KeepClient:
     """Stores and reads blocks. Threads share it, and a forked child may use it.
 
@@ -249,7 +188,7 @@ class KeepClient:
             )
         if not content:
             return EMPTY
-        copies = _Copies(wanted, frozenset(classes), Locator.of(content))
+        copies = Copies(wanted, frozenset(classes), Locator.of(content))
         call = self._call(f"store block {copies.locator.digest}", reads=False)
         attempts = self._retrier.attempts(call.what)
         while True:
@@ -265,7 +204,7 @@ class KeepClient:
                 return copies.locator
             _again(call, attempts, str(copies))
 
-    def _store(self, content: memoryview, copies: _Copies, call: _Call) -> None:
+    def _store(self, content: memoryview, copies: Copies, call: _Call) -> None:
         """Ask each server once, at a time as many as probably store the copies that are missing."""
         left = [
             server
