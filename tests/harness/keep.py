@@ -75,6 +75,7 @@ class Calls:
     def __init__(self, patch):
         self.made = []
         self._strike = None
+        self._waits = False
         self._locks = set()
         self._dead = False
         self._left = set()
@@ -84,9 +85,13 @@ class Calls:
         patch.setattr(fcntl, "flock", partial(self._flock, fcntl.flock))
 
     @contextmanager
-    def record(self, strike=None):
-        """Record the calls of the block. `strike` gets the number of each call, and the call."""
-        self.made, self._strike = [], strike
+    def record(self, strike=None, *, waits=False):
+        """Record the calls of the block. `strike` gets the number of each call, and the call.
+
+        Args:
+            waits: Whether a wait for a lock is a call too.
+        """
+        self.made, self._strike, self._waits = [], strike, waits
         try:
             yield self.made
         finally:
@@ -133,17 +138,25 @@ class Calls:
 
         if name == "close" or (name == "open" and not given[1] & os.O_CREAT):
             return call()
-        self.made.append((name, _shown(given[0])))
-        strike, number = self._strike, len(self.made) - 1
-        return strike(number, call)
+        return self._struck(name, given[0], call)
+
+    def _struck(self, name, target, call):
+        self.made.append((name, _shown(target)))
+        return self._strike(len(self.made) - 1, call)
 
     def _flock(self, original, descriptor, how):
         if self._dead:
             raise Crash
-        original(descriptor, how)
-        if self._strike is not None:
-            self._left.add(descriptor)
-            (self._locks.discard if how == fcntl.LOCK_UN else self._locks.add)(descriptor)
+
+        def call():
+            original(descriptor, how)
+            if self._strike is not None:
+                self._left.add(descriptor)
+                (self._locks.discard if how == fcntl.LOCK_UN else self._locks.add)(descriptor)
+
+        if self._strike is None or not self._waits or how != fcntl.LOCK_EX:
+            return call()
+        return self._struck("flock", descriptor, call)
 
 
 def do(_number, call):
