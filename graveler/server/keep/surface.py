@@ -20,7 +20,7 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.iam.access import STRANGER, Access, Identity
-from graveler.keep.locators import BLOCK_BYTES, EMPTY, Locator
+from graveler.keep.locators import EMPTY, Locator
 from graveler.keep.signatures import Fault, Signer
 from graveler.keep.store import BlockStore
 from graveler.keep.transfers import TooLargeError
@@ -194,8 +194,6 @@ class Keep:
             self._require(request, WRITE)
         stated = request.headers.get("content-length")
         size = None if stated is None else int(stated)
-        if size is not None and size > BLOCK_BYTES:
-            raise HttpError(413, f"a block has at most {BLOCK_BYTES} bytes, not {size}")
         if not self._compat and locator.size is not None and size not in {None, locator.size}:
             raise HttpError(400, f"the body has {size} bytes, and the locator says {locator.size}")
         classes = request.headers.get("x-keep-storage-classes", "")
@@ -269,14 +267,11 @@ class Keep:
         )  # a lost disk is an error before the answer
 
     def _replace(self, request: Request, path: str) -> Answer:
-        try:
-            found = lists.document(request.body)
-            if path == "/pull":
-                self._pulls.replace(lists.pulls(found))
-            else:
-                self._trash.replace(*lists.trash(found))
-        except InvalidInputError as error:
-            raise HttpError(400, str(error)) from None
+        found = lists.document(request.body)
+        if path == "/pull":
+            self._pulls.replace(lists.pulls(found))
+        else:
+            self._trash.replace(*lists.trash(found))
         return Answer()
 
     def _state(self) -> dict[str, Any]:
