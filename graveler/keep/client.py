@@ -6,6 +6,7 @@ that may be better later is asked for again, for a bounded time. All requests ma
 
 import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace

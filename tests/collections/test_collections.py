@@ -78,7 +78,8 @@ def test_a_name_is_unique_within_a_project(collections):
     first = collections.create(FOO, owner="ann", name="flights")
     with pytest.raises(AlreadyExistsError, match=f"{first.uuid} of ann has the name 'flights'"):
         collections.create(BAR, owner="ann", name="flights")
-    collections.create(BAR, owner="bob", name="flights")
+    other = collections.create(BAR, owner="bob", name="flights")
+    assert [collections.find(owner, "flights") for owner in ("ann", "bob")] == [first, other]
 
 
 @pytest.mark.parametrize("free", ["rename", "unname", "delete", "time"])
@@ -112,6 +113,9 @@ def test_an_ephemeral_collection_ends_after_its_time(collections, clock):
     clock.advance(HOUR)
     with pytest.raises(NotFoundError, match="its time as an ephemeral one is over"):
         collections.get(made.uuid)
+    for change in (collections.change, collections.demote, collections.delete):
+        with pytest.raises(NotFoundError):
+            change(made.uuid)
     assert needed(collections) == []
     assert collections.remove_ended() == 1
 
@@ -158,6 +162,7 @@ def test_blocks_of_a_deleted_collection_stay_for_a_signature(collections, clock,
 def test_what_is_removed_leaves_no_key(collections, kv, clock):
     made = collections.create(FOO, owner="ann", name="flights")
     collections.change(made.uuid, manifest=BAR)
+    collections.rename(made.uuid, "trains")
     clock.advance(2 * TTL)
     assert collections.remove_ended() == 1
     assert list(kv.scan("collections:main", b"")) == []

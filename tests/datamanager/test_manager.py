@@ -1,12 +1,16 @@
 """The data manager on real servers, which keep a lake whose storage is Keep."""
 
+import io
 from datetime import timedelta
+from threading import Event
 
 import pytest
 
-from graveler.datamanager.manager import DataManager
+from graveler.datamanager.manager import DataManager, SystemRoots
 from graveler.errors import BackendUnavailableError, StateError
+from graveler.keep.client import KeepClient
 from graveler.keep.locators import Locator
+from graveler.server.keep import surface
 from graveler.server.messages import Answer
 from graveler.testing import World
 from tests.harness.keep_system import FOO, TTL, System
@@ -168,25 +172,107 @@ def test_an_unreadable_list_of_blocks_withholds_trash_only(system, repo, world, 
     assert held.bare in receipt.lost
 
 
-def test_a_long_upload_touches_its_first_blocks(system, repo, world):
-    class Slow:
-        """A body that takes longer than the time to live."""
+LARGE = Locator.of(bytes(64 << 20))
 
-        def __init__(self):
-            self.pieces = [bytes(64 << 20), b"end", b""]
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Return bodies of two blocks, with work to do once the first one is stored."""
+    stored, put = Event(), KeepClient.put
+
+    def noted(client, content):
+        try:
+            return put(client, content)
+        finally:
+            stored.set()
+
+    class Slow:
+        def __init__(self, work):
+            self.file, self.work = io.BytesIO(bytes(LARGE.size)), work
 
         def read(self, size):
-            piece = self.pieces[0][:size]
-            self.pieces[0] = self.pieces[0][size:]
-            if not self.pieces[0] and len(self.pieces) > 1:
-                self.pieces.pop(0)
-                world.clock.advance(TTL / 2)
-            return piece
+            piece = self.file.read(size)
+            if piece or not size or self.work is None:
+                return piece
+            assert stored.wait(20)
+            self.work()
+            self.file, self.work = io.BytesIO(b"end"), None
+            return self.read(size)
 
-    repo.branch("main").put("large", Slow())
-    world.clock.advance(TTL / 2 + timedelta(hours=1))
+    monkeypatch.setattr(KeepClient, "put", lambda client, content, **_: noted(client, content))
+    return Slow
+
+
+def trash_large(system):
+    for server, _ in system.servers.values():
+        server.store.trash(LARGE.digest)
+
+
+def test_a_long_upload_touches_its_first_blocks(system, repo, world, slow):
+    """A sweep that began before the upload ended knows no root of them."""
+    repo.branch("main").put("large", slow(lambda: world.clock.advance(TTL / 2)))
+    world.clock.advance(TTL - timedelta(hours=1))
+    trash_large(system)
+    assert len(system.copies(LARGE)) == 2
+
+
+def test_an_upload_whose_blocks_are_gone_fails(system, repo, world, slow):
+    def work():
+        world.clock.advance(TTL)
+        trash_large(system)
+
+    with pytest.raises(BackendUnavailableError, match="was trashed while the rest was uploaded"):
+        repo.branch("main").put("large", slow(work))
+
+
+@pytest.mark.parametrize("way", ["delete", "replace"])
+def test_blocks_of_a_gone_object_stay_for_a_signature(system, repo, world, way):
+    repo.branch("main").put("bar", b"bar" * 1000)
+    objects = system.lake._open_store("keep://main/objects")
+    objects.put("foo", b"foo")
+    world.clock.advance(3 * TTL)
+    objects.delete("foo") if way == "delete" else objects.put("foo", b"bar")
+    world.clock.advance(TTL - timedelta(hours=1))
     system.sweep()
-    assert len(system.copies(Locator.of(bytes(64 << 20)))) == 2
+    assert len(system.copies()) == 2
+    world.clock.advance(hours=2)
+    system.sweep()
+    assert system.copies() == []
+    objects.close()
+
+
+def test_a_sweep_sees_what_was_named_since_it_began(system, repo):
+    """Of objects and of collections."""
+    collections = system.lake.keep.collections("main")
+    client = system.lake.keep.client("main")
+    roots = SystemRoots(system.lake.keep.kv, "main", collections, client)
+    collections.create(f". {FOO} 0:3:foo\n")
+    began, _ = roots.read()
+    assert list(roots.newer(began)) == []
+    made = collections.create(f". {FOO} 0:3:foo\n")
+    repo.branch("main").put("bar", b"bar" * 1000)
+    new = {source.root for source in roots.newer(began)}
+    assert new == {made.uuid, "keep://main/flights"}
+    client.close()
+
+
+def test_a_part_of_an_index_that_ends_too_early_ends_the_sweep(system, repo, monkeypatch):
+    repo.branch("main").put("foo", b"foo")
+    monkeypatch.setattr(surface, "_pieces", lambda lines: (f"{line}\n".encode() for line in lines))
+    with pytest.raises(BackendUnavailableError, match="without the blank line"):
+        system.sweep()
+
+
+def test_a_sweep_deletes_what_repositories_need_no_more(system, repo, world):
+    main = repo.branch("main")
+    main.put("foo", b"foo")
+    main.reset()
+    main.put("bar", b"bar" * 1000)
+    main.commit("bar")
+    for _ in range(3):
+        world.clock.advance(TTL + timedelta(hours=1))
+        system.sweep()
+    assert system.copies() == []
 
 
 @pytest.mark.parametrize("at", [0, 1500])

@@ -199,6 +199,19 @@ def test_only_a_manager_manages(client, lake, method, path):
     assert client("GET", "/index", token=client.manager)[0] == 200
 
 
+@pytest.mark.parametrize("right", ["read", "write", "manage"])
+def test_a_client_needs_the_right_to_read_or_to_write(client, lake, right):
+    lake.iam.create_user("ann")
+    lake.iam.create_user("bob")
+    lake.iam.put_policy("one", [f"allow keep:{right} on *"])
+    lake.iam.attach("one", user="bob")
+    bob, _ = lake.iam.create_token("bob")
+    read = client("GET", f"/{signed(client, EMPTY.digest, bob, size=0)}", token=bob)[0]
+    written = client("PUT", f"/{FOO}", b"foo", token=bob)[0]
+    asked = client("POST", "/have", b'{"blocks": []}', token=bob)[0]
+    assert (read == 200, written == 200, asked == 200) == (right == "read", *2 * [right == "write"])
+
+
 def test_an_index_has_each_copy_and_ends_with_an_empty_line(client):
     client.put(b"foo")
     client.put(b"bar")

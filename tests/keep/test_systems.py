@@ -6,7 +6,13 @@ from http.client import HTTPConnection, HTTPSConnection, RemoteDisconnected
 
 import pytest
 
-from graveler.errors import ConflictError, InvalidInputError, NotFoundError, StateError
+from graveler.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    StateError,
+)
 from graveler.keep.locators import Locator
 from graveler.keep.placement import servers_for
 from graveler.server.keep.service import KeepServer
@@ -144,6 +150,8 @@ def test_a_server_that_moves_stays_as_it_was(lake):
     uuid = lake.keep.add_server("main", "http://a:1/").uuid
     lake.keep.drain_server("main", uuid)
     assert lake.keep.add_server("main", "http://b:1/", uuid).state == "draining"
+    with pytest.raises(AlreadyExistsError, match=f"is server {uuid} already"):
+        lake.keep.add_server("main", "http://b:1")
     with pytest.raises(NotFoundError, match="has no server 'other'"):
         lake.keep.remove_server("main", "other")
     lake.keep.remove_server("main", uuid)
