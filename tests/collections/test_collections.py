@@ -1,7 +1,9 @@
 """Collections of Keep: names, permanence, versions, and for how long blocks are needed."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from threading import Event
 
 import pytest
 from hypothesis import settings
@@ -326,6 +328,28 @@ def test_of_two_that_take_a_name_at_most_one_has_it(kv, clock, at, within):
     assert holders == [uuid for uuid, name in answers.items() if name]
     found = ours.find("", "flights")
     assert ([found.uuid] if found else []) == holders
+
+
+def test_a_name_that_another_one_has_just_got_is_given_back(kv, clock):
+    """Ours finds the key of theirs before their record has the name, and takes it after."""
+    between, inner, ids = _Between(kv), _Between(kv), SequenceIds()
+    ours = Collections(between, "main", TTL, clock=clock, ids=ids)
+    theirs = Collections(inner, "main", TTL, clock=clock, ids=ids)
+    one, other = ours.create(FOO).uuid, theirs.create(BAR).uuid
+    found, named, late = Event(), Event(), []
+
+    def begin():
+        late.append(pool.submit(ours.rename, one, "flights"))
+        assert found.wait(10)
+
+    between.at, between.work = 1, lambda: (found.set(), named.wait(10))
+    inner.at, inner.work = 2, begin
+    with ThreadPoolExecutor(1) as pool:
+        theirs.rename(other, "flights")
+        named.set()
+        with pytest.raises(AlreadyExistsError, match=other):
+            late[0].result()
+    assert ours.find("", "flights").uuid == other
 
 
 class Histories(RuleBasedStateMachine):
