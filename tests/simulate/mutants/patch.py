@@ -81,7 +81,7 @@ def _edited(name: str, where: str, edits: Sequence[Edit]) -> Iterator[None]:
     code = compile(dedent(source), f"<mutant {name}>", "exec")
     exec(code, function.__globals__, there)  # noqa: S102 - our own code, a little changed
     original = function.__code__
-    function.__code__ = inspect.unwrap(there[function.__name__]).__code__
+    function.__code__ = _bare(there[function.__name__]).__code__
     try:
         yield
     finally:
@@ -92,11 +92,17 @@ def _function(name: str, where: str) -> FunctionType:
     module, _, path = where.partition(":")
     found: Any = import_module(f"graveler.{module}")
     for part in path.split("."):
-        found = getattr(found, part, None)
-    found = inspect.unwrap(found) if isinstance(found, Callable) else found  # type: ignore[arg-type]
+        found = inspect.getattr_static(found, part, None)
+    found = _bare(found)
     if not isinstance(found, FunctionType):
         raise OutdatedMutantError(f"mutant {name!r}: there is no function {where}")
     return found
+
+
+def _bare(found: Any) -> Any:
+    """Return the function inside a property, a method or a decorator."""
+    found = getattr(found, "fget", getattr(found, "__func__", found))
+    return inspect.unwrap(found) if isinstance(found, Callable) else found  # type: ignore[arg-type]
 
 
 def one_edit(
