@@ -121,6 +121,7 @@ WITHIN = $(if $(SECONDS),within $$(($(SECONDS) * $(1) / 100)))
 simulate: $(READY) ## every interleaving of small scenarios, random worlds, wrong protocols; SECONDS=300: a part
 	$(BIN)/python -m tests.simulate $(or $(ARGS),$(call WITHIN,80))
 	$(if $(ARGS),,$(BIN)/python -m tests.model $(call WITHIN,20))
+	$(if $(ARGS)$(SECONDS),,$(BIN)/python -m tests.keep.mutants)
 
 mutation: $(READY) ## faults drawn over the product, for tests: ARGS='SEED COUNT FOLDER --tests tests/runs'
 	$(BIN)/python -m tests.mutation $(ARGS)

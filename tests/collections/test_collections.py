@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from threading import Event
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -254,7 +255,8 @@ class _Between(KVWrapper):
 
     def __init__(self, inner):
         super().__init__(inner)
-        self.at, self.work = 0, lambda: None
+        self.at: int = 0
+        self.work: Any = None
 
     def set_if(self, *given):
         self.at -= 1
@@ -342,14 +344,20 @@ def test_a_name_that_another_one_has_just_got_is_given_back(kv, clock):
         late.append(pool.submit(ours.rename, one, "flights"))
         assert found.wait(10)
 
-    between.at, between.work = 1, lambda: (found.set(), named.wait(10))
+    def wait():
+        found.set()
+        assert named.wait(10)
+
+    between.at, between.work = 1, wait
     inner.at, inner.work = 2, begin
     with ThreadPoolExecutor(1) as pool:
         theirs.rename(other, "flights")
         named.set()
         with pytest.raises(AlreadyExistsError, match=other):
             late[0].result()
-    assert ours.find("", "flights").uuid == other
+    kept = ours.find("", "flights")
+    assert kept is not None
+    assert kept.uuid == other
 
 
 class Histories(RuleBasedStateMachine):

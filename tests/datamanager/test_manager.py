@@ -188,7 +188,7 @@ def slow(monkeypatch):
 
     class Slow:
         def __init__(self, work):
-            self.file, self.work = io.BytesIO(bytes(LARGE.size)), work
+            self.file, self.work = io.BytesIO(bytes(64 << 20)), work
 
         def read(self, size):
             piece = self.file.read(size)

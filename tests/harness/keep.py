@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from hashlib import md5
 from pathlib import Path
+from typing import Any
 
 from graveler.keep.volumes.folder import FolderVolume
 from graveler.keep.volumes.memory import MemoryVolume
@@ -74,7 +75,7 @@ class Calls:
 
     def __init__(self, patch):
         self.made = []
-        self._strike = None
+        self._strike: Any = None
         self._waits = False
         self._locks = set()
         self._dead = False
