@@ -174,12 +174,17 @@ class Change:
         kind: Added, changed or removed.
         before: The left tree's entry, or None if the path was added.
         after: The right tree's entry, or None if the path was removed.
+        author: Of a staged change: who staged it, the committer or the key of the run. "" if it is
+            unknown, as of what version 0.2 staged.
+        at: Of a staged change: when, UTC. None if it is unknown.
     """
 
     path: str
     kind: ChangeKind
     before: Entry | None
     after: Entry | None
+    author: str = field(default="", compare=False)
+    at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ byte of the value record, and is computed when a write is staged; all other ids 
 ids, so an id never names two sets of addresses. The content identity decides diffs, merges and
 conflicts: equal files that are written on two branches are equal. A staged write is a kind (0
 tombstone, 1 entry, 2 entry that replaces equal content, 3 borrowed entry), the epoch of sweeps of a
-borrowed entry, the record id and the value record.
+borrowed entry, the record id and the value record. Before it stands who staged it, and when.
 """
 
 import gc
@@ -13,6 +13,7 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate, chain, pairwise, repeat
@@ -28,7 +29,6 @@ from graveler.model import ENTRY_BYTES, RANGE_KEY_BYTES, Entry, RangeInfo
 RECORD_ID_BYTES = 32
 TOMBSTONE = b"\x00"
 _LIVE = b"\x01"
-_LIVE_BYTE = 1
 _REPLACING = b"\x02"
 _BORROWED = b"\x03"
 _EPOCH_END = 9
@@ -37,6 +37,11 @@ UNKNOWN = (1 << 64) - 1
 VOID = b"\x04\x00"
 """Replaces a staged write: older writes of its path do not count, and the path is as in the head.
 It has two bytes, so that a reader of kinds 0 to 3 requires a newer graveler."""
+_SIGNED = b"\x05"
+_SIGNED_BYTE = 5
+_SIGNATURE = Struct(">cBq")
+"""Kind, the place at which the write begins, time. The author is behind it."""
+_LONGEST_AUTHOR = 255 - _SIGNATURE.size
 _HEADER = 1 + RECORD_ID_BYTES
 _SHORT = 0x80
 _MAX_VARINT_BYTES = 5
@@ -373,13 +378,39 @@ def stage_value(key: bytes, value: bytes, *, epoch: int | None = None) -> bytes:
     return b"".join((kind, record_id(key, value), value))
 
 
+def signature(author: str, at: datetime) -> bytes:
+    """Return the bytes that stand before a staged write of an author."""
+    name = author.encode("utf-8", "surrogatepass")[:_LONGEST_AUTHOR]
+    return _SIGNATURE.pack(_SIGNED, _SIGNATURE.size + len(name), unix_us(at)) + name
+
+
+def signed_by(raw: bytes) -> tuple[str, datetime | None]:
+    """Return the author of a staged write and its time, or ("", None) if they are unknown."""
+    start = write_start(raw)
+    if not start:
+        return "", None
+    at = MOMENT.read(_SIGNATURE.unpack_from(raw)[2], "time of a staged write")
+    return raw[_SIGNATURE.size : start].decode("utf-8", "replace"), at
+
+
+def write_start(raw: bytes) -> int:
+    """Return the place at which a staged write begins, behind who staged it."""
+    if raw[:1] != _SIGNED:
+        return 0
+    if len(raw) <= _SIGNATURE.size or not _SIGNATURE.size <= raw[1] < len(raw):
+        raise CorruptionError(f"staged write starts with {raw[:2]!r} and has {len(raw)} bytes")
+    return raw[1]
+
+
 def is_replacement(raw: bytes) -> bool:
     """Return whether a staged write is committed even if the head has equal content."""
-    return raw[:1] == _REPLACING
+    return raw[write_start(raw) :][:1] == _REPLACING
 
 
 def staged_value(raw: bytes) -> bytes | None:
     """Return the value record of a staged write, or None for a tombstone."""
+    if raw[:1] == _SIGNED:
+        raw = raw[write_start(raw) :]
     if raw[:1] in {_LIVE, _REPLACING}:
         return raw[_HEADER:]
     if raw[:1] == _BORROWED:
@@ -391,21 +422,25 @@ def staged_value(raw: bytes) -> bytes | None:
 
 def staged_epoch(raw: bytes) -> int | None:
     """Return the epoch of a staged write that borrows bytes, or None for any other write."""
+    raw = raw[write_start(raw) :]
     return int.from_bytes(raw[1:_EPOCH_END]) if raw[:1] == _BORROWED else None
 
 
 def _unknown_write(raw: bytes) -> CorruptionError | NewerFormatError:
-    if len(raw) > 1 and raw[:1] > VOID[:1]:
+    if len(raw) > 1 and raw[:1] > _SIGNED:
         return NewerFormatError(
-            f"a staged write is of kind {raw[0]}, and this graveler reads kinds 0 to 4: upgrade "
+            f"a staged write is of kind {raw[0]}, and this graveler reads kinds 0 to 5: upgrade "
             "graveler; the write was left as it is"
         )
-    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 04")
+    return CorruptionError(f"staged write starts with {raw[:2]!r}: expected 00 alone, or 01 to 05")
 
 
 def _rare_change(
     key: bytes, raw: bytes, on_borrowed: Callable[[bytes, bytes], None] | None
 ) -> tuple[bytes, bytes | None, bytes | None]:
+    raw = raw[write_start(raw) :]
+    if raw[:1] == _LIVE:
+        return key, raw[1:_HEADER], raw[_HEADER:]
     if raw == TOMBSTONE:
         return key, None, None
     if is_replacement(raw):
@@ -429,8 +464,11 @@ def staged_changes(
     # a commit has many entries: slices are written out, and no frame is made for each
     return chain.from_iterable(
         [
-            (key, raw[1:_HEADER], raw[_HEADER:])
-            if raw and raw[0] == _LIVE_BYTE
+            (key, raw[at + 1 : at + _HEADER], raw[at + _HEADER :])
+            if len(raw) > _HEADER
+            and raw[0] == _SIGNED_BYTE
+            and raw[(at := raw[1]) : at + 1] == _LIVE
+            and at >= _SIGNATURE.size
             else _rare_change(key, raw, on_borrowed)
             for key, raw in batch
         ]

@@ -8,6 +8,7 @@ the copy of the staged writes, so both end even if other writers move the branch
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from graveler.base.names import is_of_run
@@ -20,7 +21,7 @@ from graveler.reads.changes import change_of
 from graveler.reads.listing import Scan, Spool, overlay, within
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref, find_rows, find_value, readable, snapshot
-from graveler.values import is_replacement, staged_value
+from graveler.values import is_replacement, signed_by, staged_value
 
 _ATTEMPTS = 100
 _T = TypeVar("_T")
@@ -128,4 +129,6 @@ def uncommitted_in(stores: Stores, record: BranchRecord) -> Iterator[Change]:
             continue
         if same_content(before, after) and not is_replacement(write):
             continue
-        yield change_of(key, before, after, (record.commit_id, record.name))
+        author, at = signed_by(write)
+        change = change_of(key, before, after, (record.commit_id, record.name))
+        yield replace(change, author=author, at=at)

@@ -26,11 +26,12 @@ class BranchWriter(View):
     """A view of a branch to which files can be written."""
 
     _fence = ""
+    _author = ""
 
     @property
     def _writes(self) -> StagedWrites:
         """The object that stages writes. A run renews its lease when it is used."""
-        return StagedWrites(self.repository, self.name, self._fence)
+        return StagedWrites(self.repository, self.name, self._fence, self._author)
 
     @property
     def _unrecorded(self) -> "BranchWriter":

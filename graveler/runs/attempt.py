@@ -185,6 +185,7 @@ class RunBranch(ObservedBranch):
     def __init__(self, attempt: Attempt, name: str, *, fence: str) -> None:
         super().__init__(attempt.stores, name, fence=fence)
         self._attempt = attempt
+        self._author = attempt.handle.key
         self._reads = Reads()
         self._observer = self._reads.observe
 

@@ -15,7 +15,7 @@ from graveler.base.clock import IdSource
 from graveler.base.read_only import refuse_writes
 from graveler.errors import PreconditionFailedError
 from graveler.kv.store import MAX_KEYS, KVStore
-from graveler.values import VOID
+from graveler.values import VOID, write_start
 
 T = TypeVar("T")
 
@@ -122,13 +122,17 @@ class StagingArea:
         """Remove a staged write, or put `new` in its place, unless another one has replaced it."""
         self._filled.discard(token)
         stored = self._kv.get(self._prefix + token, key)
-        if stored is None or stored.value != value:
+        if stored is None:
+            return
+        start = write_start(stored.value)
+        if stored.value[start:] != value[write_start(value) :]:
             return
         with suppress(PreconditionFailedError):
             if new is None:
                 self._kv.delete_if(self._prefix + token, key, stored.predicate)
             else:
-                self._kv.set_if(self._prefix + token, key, new, stored.predicate)
+                signed = stored.value[:start] + new
+                self._kv.set_if(self._prefix + token, key, signed, stored.predicate)
 
     def remove_many(self, token: str, keys: Iterable[bytes]) -> None:
         """Remove staged writes under a sealed token, in as few round trips as possible."""

@@ -126,7 +126,8 @@ def test_a_dry_run_shows_what_a_merge_does_and_exits_alike(cli, conflict):
     assert conflict.commit("main") == before
 
 
-def test_a_diff_of_branches_includes_what_is_staged(cli, history):
+def test_a_diff_of_branches_includes_what_is_staged(cli, history, monkeypatch):
+    monkeypatch.setenv("GRAVELER_COMMITTER", "ann")
     main = history.branch("main")
     main.put("input/new", b"1")
     main.put("readme.txt", b"hello")
@@ -137,7 +138,12 @@ def test_a_diff_of_branches_includes_what_is_staged(cli, history):
     assert [one["path"] for one in found] == ["input/05:00/a.csv", "input/new"]
     back = cli("diff", "main", "main@", "input/n", "--json").lines
     assert {one["path"]: one["kind"] for one in back} == {"input/new": "removed"}
-    assert cli("diff", "main").out.splitlines() == ["- input/05:00/a.csv  4 B", "+ input/new  1 B"]
+    lines = [line.split(" at ") for line in cli("diff", "main").out.splitlines()]
+    assert [line[0] for line in lines] == [
+        "- input/05:00/a.csv  4 B  by ann",
+        "+ input/new  1 B  by ann",
+    ]
+    assert {one["author"] for one in cli("diff", "main", "--json").lines} == {"ann"}
 
 
 def test_strategies_by_pattern_are_tried_in_their_order(cli, conflict):

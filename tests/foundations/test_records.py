@@ -24,6 +24,7 @@ from graveler.values import (
     encode_range_info,
     encode_value,
     is_replacement,
+    signature,
     stage_entry,
     staged_changes,
     staged_value,
@@ -62,6 +63,10 @@ RECORDS = {
     "entry": (VALUE, lambda raw: decode_entry(b"a/1.csv", raw)),
     "range": (encode_range_info(RANGE), lambda raw: decode_range_info(b"z", raw)),
     "staged": (stage_entry(b"a/1.csv", ENTRY), staged_value),
+    "signed": (
+        signature("ada", datetime(2013, 1, 1, 5, tzinfo=UTC)) + stage_entry(b"a/1.csv", ENTRY),
+        staged_value,
+    ),
     "json": (encode_json({"a": [1, None, "é"]}), lambda raw: decode_json(raw, "x")),
 }
 FIELDS = ("branch", "commit", "run with everything", "try of a step")
@@ -109,7 +114,8 @@ def test_the_page_shows_what_is_written():
     assert json.loads(epoch).keys() == {"format", *Epoch.__dataclass_fields__}
     (block,) = [block.split("```")[0] for block in page.split("```hex\n")[1:]]
     digits = " ".join(line[:57].split("  ")[0] for line in block.splitlines())
-    assert bytes.fromhex(digits) == stage_entry(b"a/1.csv", ENTRY)
+    start = signature("ada", ENTRY.mtime)
+    assert bytes.fromhex(digits) == start + stage_entry(b"a/1.csv", ENTRY)
     assert f"commit/{COMMIT}" in page
     for field in RunRecord.__dataclass_fields__:
         assert f"`{field}`" in page.split("## Run")[1]

@@ -45,13 +45,13 @@ from graveler.runs.record import RunHandle, decode_run
 from graveler.runs.records import _TRY, _branch_of
 from graveler.sstable.reader import TableReader
 from graveler.values import (
-    TOMBSTONE,
     decode_entry,
     decode_range_info,
     decode_value,
     encode_value,
     staged_epoch,
     staged_value,
+    write_start,
 )
 from tests.fuzz.lakefs import decoders as foreign_decoders
 from tests.fuzz.mutations import damaged_bytes, damaged_json
@@ -95,9 +95,9 @@ def _within(split: Callable[[bytes], tuple[bytes, bytes]]) -> Damage:
     """Return a damage of the data after a head with correct lengths around it, or of any byte."""
 
     def damage(raw: bytes, random: Random) -> bytes:
-        if random.random() < 0.3 or len(raw) == len(TOMBSTONE):
-            return damaged_bytes(raw, random)
         head, value = split(raw)
+        if random.random() < 0.3 or not value:
+            return damaged_bytes(raw, random)
         identity, data = decode_value(value)
         return head + encode_value(identity, damaged_bytes(data, random))
 
@@ -106,7 +106,7 @@ def _within(split: Callable[[bytes], tuple[bytes, bytes]]) -> Damage:
 
 def _head(staged: bytes) -> int:
     """Return where the value record of a staged write begins."""
-    return 33 if staged_epoch(staged) is None else 41
+    return write_start(staged) + (33 if staged_epoch(staged) is None else 41)
 
 
 _in_value = _within(lambda raw: (b"", raw))

@@ -19,7 +19,7 @@ from graveler.cli.arguments import (
 from graveler.cli.failure import CONFLICT, GATE, UsageError, conflict_line, verdict_line
 from graveler.cli.output import Output, field_lines, size_text
 from graveler.cli.session import Session
-from graveler.cli.shapes import shape_of
+from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
 from graveler.committed.diff import same_content
 from graveler.errors import ExpiredError
@@ -202,10 +202,17 @@ def _diff(session: Session, left: str, right: str = "", prefix: str = "") -> Non
     else:
         changes = session.repository.branch(left).uncommitted()
     for change in changes:
+        staged = {} if right else {"author": change.author or None, "at": moment(change.at)}
         if session.out.as_json:
-            session.out.show(shape_of(change))
+            session.out.show(shape_of(change) | staged)
         else:
-            session.out.line(change_line(session.out, change))
+            session.out.line(change_line(session.out, change) + ("" if right else _by(change)))
+
+
+def _by(change: Change) -> str:
+    """Return who staged a change, and when."""
+    when = f" at {change.at:%Y-%m-%d %H:%M}" if change.at else ""
+    return f"  by {change.author or '(unknown)'}{when}"
 
 
 def _between(repository: Repository, left: str, right: str, prefix: str) -> Iterator[Change]:

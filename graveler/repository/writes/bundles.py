@@ -93,7 +93,8 @@ class Bundle:
 
     def _spill(self) -> None:
         if self._rows:
-            self._hold.add(list(self._rows.values()))
+            signed = self._writes.signature()
+            self._hold.add([row._replace(value=signed + row.value) for row in self._rows.values()])
             self._rows = {}
 
     def _attach(self, settle: Callable[[BranchRecord], None], *, beneath: bool) -> None:

@@ -15,6 +15,7 @@ from graveler.base.background import batches
 from graveler.base.names import check_pairs, check_path, path_key
 from graveler.base.read_only import refuse_writes
 from graveler.base.retries import backoff
+from graveler.config import default_committer
 from graveler.errors import RefNotFoundError, ThrottledError
 from graveler.model import Entry, seal_of
 from graveler.objects.address import DATA, LONGEST_SUFFIX
@@ -26,7 +27,7 @@ from graveler.repository.writes import unfinished
 from graveler.repository.writes.borrowed import Row, confirm, holding, rows_of
 from graveler.repository.writes.links import linked
 from graveler.staging.area import Staged
-from graveler.values import TOMBSTONE, stage_entry
+from graveler.values import TOMBSTONE, signature, stage_entry
 
 _ATTEMPTS = 100
 CHUNK = 20_000
@@ -42,12 +43,14 @@ class StagedWrites:
 
     Args:
         fence: The fence of the run that owns the branch, or "" for a user's branch.
+        author: Who stages: the key of a run. "" stands for the user of the process.
     """
 
-    def __init__(self, stores: Stores, name: str, fence: str) -> None:
+    def __init__(self, stores: Stores, name: str, fence: str, author: str = "") -> None:
         self._stores = stores
         self.name = name
         self.fence = fence
+        self._author = author
         self._seen: tuple[datetime, Look] | None = None
         self._born = ""
 
@@ -115,6 +118,10 @@ class StagedWrites:
             count += len(chunk)
         return count
 
+    def signature(self) -> bytes:
+        """Return the bytes that tell who stages now."""
+        return signature(self._author or default_committer(), self._stores.clock.now())
+
     def stage_rows(self, rows: Sequence[Row]) -> str:
         """Stage rows together and return their token. Borrowed bytes are not confirmed."""
         return self._stage([(row.key, row.value) for row in rows]).record.staging_token
@@ -127,13 +134,14 @@ class StagedWrites:
         """
         stores = self._stores
         look = self._fresh() or self._look()
+        signed = self.signature()
         for attempt in range(_ATTEMPTS):
             self._check_rules(look)
             token, head = look.record.staging_token, look.record.commit_id
             if len(items) == 1:
-                stores.staging.set(token, *items[0])
+                stores.staging.set(token, items[0][0], signed + items[0][1])
             else:
-                stores.staging.set_many(token, items)
+                stores.staging.set_many(token, [(key, signed + write) for key, write in items])
             look = self._look(borrows=borrows)
             live = look.record.staging_token == token
             stores.staging.note(self.name, Staged(token, head, live))
