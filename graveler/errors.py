@@ -47,6 +47,7 @@ class ErrorCode(StrEnum):
     RUN_STATE = "run-state"
     SCHEMA_CHANGED = "schema-changed"
     SOURCE_CHANGED = "source-changed"
+    STAGED_BY_OTHERS = "staged-by-others"
     STATE = "state"
     STORAGE_FULL = "storage-full"
     STORAGE_MISMATCH = "storage-mismatch"
@@ -187,6 +188,12 @@ class NoChangesError(StateError):
     """There is nothing to commit."""
 
     code = ErrorCode.NO_CHANGES
+
+
+class StagedByOthersError(StateError):
+    """The reset drops what others staged, and this must be said: ``others=True``."""
+
+    code = ErrorCode.STAGED_BY_OTHERS
 
 
 class UnfinishedFileError(StateError):

@@ -306,6 +306,20 @@ class Move(NamedTuple):
     actor: str
 
 
+class Dropped(NamedTuple):
+    """Staged writes that a reset of a branch dropped.
+
+    Attributes:
+        move: Number of the move in the branch's log, from 0.
+        files: Number of the writes.
+        tokens: Their tokens, oldest first, which no branch has any longer.
+    """
+
+    move: int
+    files: int
+    tokens: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class BranchRecord:
     """The only mutable record of a branch. It changes only by compare-and-set.
@@ -327,6 +341,7 @@ class BranchRecord:
         rewound: How many times it moved to a commit that was not made on top of its head.
         lost: The head when it was accepted without parts of its tree. While it is the head, nothing
             is made on top of it.
+        dropped: What the latest resets dropped, oldest first.
     """
 
     name: str
@@ -343,6 +358,7 @@ class BranchRecord:
     voided: int = 0
     rewound: int = 0
     lost: str = ""
+    dropped: tuple[Dropped, ...] = ()
 
     @property
     def line(self) -> str:

@@ -378,9 +378,18 @@ def stage_value(key: bytes, value: bytes, *, epoch: int | None = None) -> bytes:
     return b"".join((kind, record_id(key, value), value))
 
 
+def author_text(author: str) -> str:
+    """Return the form in which `signed_by` returns an author."""
+    return _author(author).decode("utf-8", "replace")
+
+
+def _author(author: str) -> bytes:
+    return author.encode("utf-8", "surrogatepass")[:_LONGEST_AUTHOR]
+
+
 def signature(author: str, at: datetime) -> bytes:
     """Return the bytes that stand before a staged write of an author."""
-    name = author.encode("utf-8", "surrogatepass")[:_LONGEST_AUTHOR]
+    name = _author(author)
     return _SIGNATURE.pack(_SIGNED, _SIGNATURE.size + len(name), unix_us(at)) + name
 
 

@@ -58,6 +58,18 @@ class Address(NamedTuple):
         return cls(*_PARTS.findall(text)[0])
 
     @classmethod
+    def of_staged(cls, where: list[str]) -> tuple[str, list[str] | None]:
+        """Return the branch of ``main:tables/ :*.json``, "" for the default one, and the paths."""
+        addresses = [cls.parse(text) for text in where]
+        names = {address.ref for address in addresses if address.ref}
+        paths = [address.path for address in addresses if address.path]
+        if len(names) > 1 or (paths and len(paths) < len(addresses)):
+            raise UsageError(
+                f"{' '.join(where)!r}: name one branch, or paths of one, as in main:tables/ :*.json"
+            )
+        return min(names, default=""), paths or None
+
+    @classmethod
     def of_file(cls, text: str) -> "Address":
         """Return the address of a file."""
         address = cls.parse(text)

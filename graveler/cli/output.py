@@ -91,6 +91,11 @@ class Output:
         for line in () if self.as_json else lines:
             self.line(line)
 
+    def confirm(self, question: str) -> bool:
+        """Ask at a terminal. Without one, or with ``--json``, the answer is no."""
+        asks = not self.as_json and sys.stdin is not None and sys.stdin.isatty()
+        return asks and typer.confirm(printable(question), err=True)
+
     def data(self, piece: bytes) -> None:
         """Write bytes unchanged."""
         with _reader():

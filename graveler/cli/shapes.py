@@ -13,7 +13,7 @@ _FIELDS = {
     "Commit": "id message committer created parents generation metarange metadata",
     "Change": "path kind before after",
     "Conflict": "path base source dest bases_disagree source_change dest_change",
-    "RefMove": "ref kind position at action before after actor",
+    "RefMove": "ref kind position at action before after actor dropped",
     "RunRecord": (
         "key state attempt branch into base head commit publishes reason owner on_failure "
         "lease_until expires rollback inputs refusals verdicts metadata created opened updated"

@@ -224,8 +224,8 @@ class Repository(Upkeep):
         """Undo the last move of a branch: commit, merge, reset, or its deletion.
 
         The branch returns to its previous commit. A deleted branch is made again there. An undo is
-        also a move: a second undo reverses the first. Staged writes stay staged, but a deleted
-        branch has lost its staged writes.
+        also a move: a second undo moves the branch forth again. Staged writes stay staged. What the
+        undone resets or the deletion dropped is staged again, unless something newer is staged.
 
         Args:
             branch: Its name.
@@ -233,6 +233,7 @@ class Repository(Upkeep):
 
         Raises:
             RefNotFoundError: The log does not reach back that far.
+            ExpiredError: Garbage collection has removed the commit, or what a reset dropped.
             PreconditionFailedError: The branch moved meanwhile; this call does not move it.
             ProtectedBranchError: The branch is protected against reset.
             FencedError: The branch belongs or belonged to a run.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from graveler.base.clock import IdSource
 from graveler.base.names import check_branch, is_of_run
@@ -18,7 +19,9 @@ from graveler.base.records import (
     NAME,
     Schema,
     array,
+    integer,
     read_key,
+    row,
 )
 from graveler.errors import (
     AlreadyExistsError,
@@ -30,7 +33,7 @@ from graveler.errors import (
 )
 from graveler.kv.record_store import Place, SharedReads, Version
 from graveler.kv.store import ABSENT, KVStore, Predicate, Stored
-from graveler.model import BranchRecord
+from graveler.model import BranchRecord, Dropped
 from graveler.refs.moves import MOVES, Moves
 
 _PREFIX = b"branch/"
@@ -51,8 +54,9 @@ _BRANCH = Schema(
         "sealed_tokens": array(NAME),
         "moves": MOVES,
         "lost": DIGEST_OR_NONE,
+        "dropped": array(row(integer(), integer(1), array(NAME), make=Dropped)),
     },
-    sparse=("voided", "rewound", "lost"),
+    sparse=("voided", "rewound", "lost", "dropped"),
     fixed={"sealed_order": "oldest-first"},
 )
 
@@ -146,7 +150,9 @@ class Branches:
         """Write `record` with a new nonce if the branch matches `predicate`."""
         refuse_writes(f"branch {record.name!r}")
         written = replace(self._moves.logged(record, action), nonce=self._ids.unique())
-        rewinds = action not in _MAKES_A_COMMIT and written.moves is not record.moves
+        stays = record.moves and record.moves[-1].commit == record.commit_id
+        logged = written.moves is not record.moves
+        rewinds = action not in _MAKES_A_COMMIT and logged and not stays
         written = replace(written, rewound=record.rewound + rewinds)
         seen = Version(written, self._write(written, predicate))
         self.remember(seen)
@@ -205,12 +211,11 @@ class Branches:
         return None
 
     def start(
-        self, name: str, commit_id: str, *, hidden: bool = False, action: str = "create"
+        self, name: str, commit_id: str, *, action: str = "create", **fields: Any
     ) -> BranchRecord:
-        """Write a new user branch at a commit."""
-        record = BranchRecord(
-            name=name, commit_id=commit_id, staging_token=self._ids.unique(), hidden=hidden
-        )
+        """Write a new user branch at a commit, with these other fields of its record."""
+        token = self._ids.unique()
+        record = BranchRecord(name=name, commit_id=commit_id, staging_token=token, **fields)
         return self.create(record, action=action).record
 
     def create(

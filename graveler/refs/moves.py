@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 from graveler.base.clock import Clock, IdSource, unix_us
 from graveler.base.names import is_of_run
 from graveler.base.records import (
+    ANY,
     DIGEST,
     FLAG,
     MICROSECONDS,
+    NAME,
     TEXT,
     FieldType,
     array,
     decode_json,
     encode_json,
+    mapping,
     read_fields,
     read_key,
     row,
@@ -35,6 +38,7 @@ MOVES: FieldType[tuple[Move, ...]] = array(row(MICROSECONDS, TEXT, DIGEST, TEXT,
 """The moves of a branch, oldest first."""
 
 DELETED = "delete"
+UNDONE = "undo"
 _KEPT = 8
 _TAG = "tag:"
 _LAST = "deleted."
@@ -54,6 +58,7 @@ class Life:
     Attributes:
         hidden: Whether listings omitted it.
         run: Whether a run owned it.
+        staged: The tokens of its staged writes, oldest first. None of a run's, or of version 0.2.
     """
 
     name: str
@@ -62,6 +67,12 @@ class Life:
     pages: int
     hidden: bool
     run: bool
+    staged: tuple[str, ...] = ()
+
+
+def number_of_moves(branch: BranchRecord | Life) -> int:
+    """Return how many moves the log of a branch has."""
+    return branch.pages * _KEPT + len(branch.moves)
 
 
 class Moves:
@@ -74,8 +85,13 @@ class Moves:
         self._ids = ids
 
     def logged(self, record: BranchRecord, action: str) -> BranchRecord:
-        """Return `record` with its current head as its latest move."""
-        if record.moves and record.moves[-1].commit == record.commit_id:
+        """Return `record` with its current head as its latest move.
+
+        A move to the same head is one if it drops staged writes, or brings them back.
+        """
+        stays = record.moves and record.moves[-1].commit == record.commit_id
+        drops = record.dropped and record.dropped[-1].move == number_of_moves(record)
+        if stays and not drops and action != UNDONE:
             return record
         move = self._move(action, record.commit_id)
         if len(record.moves) < _KEPT:
@@ -105,6 +121,8 @@ class Moves:
         moves = (*record.moves, self._move(DELETED, record.commit_id))
         key = f"{record.name}/{record.born}/{_LAST}{record.pages:08d}.{len(record.moves)}"
         page = {"hidden": record.hidden, "moves": moves, "run": bool(record.fence)}
+        if not record.fence:
+            page["staged"] = (*record.sealed_tokens, record.staging_token)
         self._kv.set(self._partition, key.encode(), encode_json(page))
         if not is_of_run(record.name):
             self._trim(f"{record.name}/", _number_of(record.born), _LIVES_KEPT)
@@ -230,10 +248,11 @@ def _decode_life(key: bytes, raw: bytes) -> Life:
     match = _LIFE.fullmatch(read_key(key, what))
     if match is None:
         raise CorruptionError(f"{what}: its key is not <branch>/<born>/{_LAST}<pages>.<moves>")
-    moves, hidden, run = read_fields(
-        decode_json(raw, what), what, moves=MOVES, hidden=FLAG, run=FLAG
+    fields = {"staged": [], **mapping(ANY).read(decode_json(raw, what), what)}
+    moves, hidden, run, staged = read_fields(
+        fields, what, moves=MOVES, hidden=FLAG, run=FLAG, staged=array(NAME)
     )
-    return Life(match[1], match[2], moves, int(match[3]), hidden, run)
+    return Life(match[1], match[2], moves, int(match[3]), hidden, run, staged)
 
 
 def encode_moves(moves: Iterable[Move]) -> bytes:

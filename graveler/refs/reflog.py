@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
-from itertools import chain, groupby
+from itertools import chain, count, groupby
 
 from graveler.base.clock import from_unix_us, unix_us
 from graveler.errors import RefNotFoundError
 from graveler.model import BranchRecord, Move
-from graveler.refs.moves import DELETED, Life
+from graveler.refs.moves import DELETED, Life, number_of_moves
 from graveler.refs.refs import Refs
 
 
@@ -25,6 +25,7 @@ class RefMove:
         before: The commit before the move. None if the ref did not exist, or it is unknown.
         after: The commit after the move, or None if the ref was deleted.
         actor: The user, or "" if unknown.
+        dropped: Number of staged files that a reset dropped, and that its undo brings back.
     """
 
     ref: str
@@ -35,6 +36,7 @@ class RefMove:
     before: str | None
     after: str | None
     actor: str
+    dropped: int = 0
 
 
 def branch_moves(refs: Refs, name: str) -> Iterator[RefMove]:
@@ -114,7 +116,9 @@ def as_of(refs: Refs, name: str, when: datetime) -> str:
     raise RefNotFoundError(f"no branch {name!r} at {when.isoformat()}: {since}")
 
 
-def _line(name: str, kind: str, position: int, move: Move, before: str | None) -> RefMove:
+def _line(
+    name: str, kind: str, position: int, move: Move, before: str | None, dropped: int = 0
+) -> RefMove:
     deleted = move.action == DELETED
     return RefMove(
         ref=name,
@@ -125,16 +129,21 @@ def _line(name: str, kind: str, position: int, move: Move, before: str | None) -
         before=move.commit if deleted else before,
         after=None if deleted else move.commit,
         actor=move.actor,
+        dropped=dropped,
     )
 
 
 def _branch_lines(
     refs: Refs, name: str, branches: Iterable[BranchRecord | Life]
 ) -> Iterator[RefMove]:
-    lines = chain.from_iterable(_with_older(refs.moves.of(each)) for each in branches)
-    for position, (move, older) in enumerate(lines):
-        before = None if older is None else older.commit
-        yield _line(name, "branch", position, move, before)
+    position = 0
+    for each in branches:
+        dropped = {noted.move: noted.files for noted in getattr(each, "dropped", ())}
+        numbers = count(number_of_moves(each) - 1, -1)
+        for number, (move, older) in zip(numbers, _with_older(refs.moves.of(each)), strict=False):
+            before = None if older is None else older.commit
+            yield _line(name, "branch", position, move, before, dropped.get(number, 0))
+            position += 1
 
 
 def _with_older(latest_first: Iterator[Move]) -> Iterator[tuple[Move, Move | None]]:

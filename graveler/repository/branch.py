@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike, PathText, RefLike
 from graveler.base.names import check_caller_pairs
+from graveler.config import default_committer
 from graveler.errors import InvalidInputError
 from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry
 from graveler.publishing.landing import CommitSpec
@@ -13,7 +14,7 @@ from graveler.reads import versions
 from graveler.reads.listing import Scan, first_key
 from graveler.reads.stores import Stores
 from graveler.reads.view import Ref
-from graveler.repository import positions
+from graveler.repository import resets
 from graveler.repository.commits import sealing, selective
 from graveler.repository.writer import BranchWriter
 from graveler.repository.writes.staged import StagedWrites, held_forms
@@ -73,11 +74,12 @@ class Branch(BranchWriter, BranchLike):
         committer: str = "",
         allow_empty: bool = False,
         paths: Iterable[PathText] | None = None,
+        mine: bool = False,
     ) -> Commit:
         """Commit the staged writes and return the commit.
 
         If other committers have committed all of them, the head is returned, with ``by_other``
-        set; with `paths`, the commit that has them.
+        set; with `paths` or `mine`, the commit that has them.
 
         Args:
             message: The message of the commit.
@@ -88,21 +90,20 @@ class Branch(BranchWriter, BranchLike):
                 slash) and patterns, as in ``tables/**/*.parquet``. The text of an existing path or
                 folder is no pattern. The others stay staged. The commit is then a state that the
                 branch never showed as a whole.
+            mine: Commit only what the committer has staged last, at `paths` if they are given.
 
         Raises:
             NoChangesError: No staged write differs from the head.
             ProtectedBranchError: The branch accepts no commits.
             UnfinishedFileError: This process has not finished a file of the branch.
         """
-        args.flag(allow_empty, "allow_empty")
+        args.flag(allow_empty, "allow_empty"), args.flag(mine, "mine")
         spec = commit_spec(self, message, metadata, committer)
-        if paths is not None:
-            trees = lambda: (self._unrecorded, Ref(self.repository, self.head))  # noqa: E731
-            choice = selective.Choice(list(args.paths_of(paths, "paths")), trees)
-            if allow_empty or not choice.patterns:
-                raise InvalidInputError(
-                    "paths: give one at least, and not together with allow_empty"
-                )
+        if paths is not None or mine:
+            if allow_empty:
+                raise InvalidInputError("allow_empty: not together with paths or mine")
+            author = (self._author or committer or default_committer()) if mine else ""
+            choice = self._choice(paths, author)
             return selective.commit_paths(
                 self.repository, self._name, spec, choice, fence=self._fence, keep=self._keep()
             )
@@ -149,6 +150,14 @@ class Branch(BranchWriter, BranchLike):
                 self.repository, self._name, spec, fence=self._fence, writes=changes
             )
 
+    def _choice(self, paths: Iterable[PathText] | None, author: str = "") -> selective.Choice:
+        """Return the choice of staged writes at paths, None for all, of an author, "" for all."""
+        patterns = list(args.paths_of(paths, "paths")) if paths is not None else []
+        if not patterns and paths is not None:
+            raise InvalidInputError("paths: give one at least")
+        trees = lambda: (self._unrecorded, Ref(self.repository, self.head))  # noqa: E731
+        return selective.Choice(patterns, trees, author)
+
     def _keep(self) -> str:
         """Return the tree whose records a commit keeps for equal content, or "" for none."""
         return ""
@@ -157,25 +166,41 @@ class Branch(BranchWriter, BranchLike):
         """Return the metadata that graveler adds to each commit of this branch."""
         return {}
 
-    def reset(self, to: str | Commit | RefLike | None = None) -> None:
-        """Discard the staged writes. With `to`, also move the branch to another commit.
+    def reset(
+        self,
+        to: str | Commit | RefLike | None = None,
+        *,
+        paths: Iterable[PathText] | None = None,
+        others: bool = False,
+    ) -> int:
+        """Drop the staged writes, and return their number. With `to`, also move the branch.
 
-        Both are one atomic step. Writes that were acknowledged before it are discarded. Writes that
-        are acknowledged after it are kept.
+        Both are one atomic step. Writes that were acknowledged before it are dropped. Writes that
+        are acknowledged after it are kept. A reset that drops writes is in the log of moves, and
+        ``repository.undo`` stages them again, until garbage collection has removed them. On the
+        branch of a run they are neither counted nor kept.
 
         Args:
             to: A ref expression, as in ``main~1``. The log of moves has the earlier positions of
                 the branch (``repository.moves``), and ``repository.undo`` restores them.
+            paths: Drop only the staged writes at these paths, as for `commit`. Not with `to`.
+            others: Also drop what others staged, or what has no known author.
 
         Raises:
-            ProtectedBranchError: The branch accepts no reset.
+            StagedByOthersError: It would drop what others staged, and `others` is not set.
+            ProtectedBranchError: The branch accepts no move.
             FencedError: The branch is a run's, and `to` was given.
         """
+        args.flag(others, "others")
         to = None if to is None else args.ref_text(to, "to", within=self.repository)
+        stores, name, fence = self.repository, self._name, self._fence
+        if to is not None and paths is not None:
+            raise InvalidInputError("paths: not together with to, which drops all staged writes")
+        if paths is not None:
+            return resets.reset_paths(stores, name, self._choice(paths), fence=fence, others=others)
         if to is None:
-            positions.reset(self.repository, self._name, fence=self._fence)
-        else:
-            positions.reset_hard(self.repository, self._name, to)
+            return resets.reset(stores, name, fence=fence, others=others)
+        return resets.reset_hard(stores, name, to, others=others)[1]
 
 
 def commit_spec(

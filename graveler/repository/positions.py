@@ -1,4 +1,4 @@
-"""Creating, deleting and resetting branches, undo, and restoring deleted tags."""
+"""Creating and deleting branches, undo, and restoring deleted tags."""
 
 from dataclasses import replace
 
@@ -10,20 +10,18 @@ from graveler.errors import (
     PreconditionFailedError,
     RefNotFoundError,
 )
-from graveler.model import BranchRecord, Commit, Move
+from graveler.model import BranchRecord, Commit, Dropped
 from graveler.publishing.landing import Tip, land
 from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
-from graveler.refs.branches import check_fence, owned
-from graveler.refs.expression import resolve_beside, resolve_to_name
-from graveler.refs.mover import move, remove
+from graveler.refs.expression import resolve_beside
+from graveler.refs.mover import remove
+from graveler.refs.moves import UNDONE, number_of_moves
 from graveler.refs.reflog import moves_ago, tag_moves
 from graveler.refs.settings import PROTECTION
-from graveler.repository.origins import refuse_removed, refuse_unpublished
+from graveler.repository.resets import has_moved, latest_move, staged_again
 from graveler.repository.writes import unfinished
-
-_RESET = "reset"
-_UNDO = "undo"
+from graveler.repository.writes.borrowed import holding
 
 
 def create_branch(
@@ -53,7 +51,7 @@ def first_base(stores: Stores, head: Commit) -> Commit:
 
 
 def delete_branch(stores: Stores, name: str) -> None:
-    """Remove a branch and its staged writes. Its commits stay."""
+    """Remove a branch. Its commits stay, and its staged writes until garbage is collected."""
     if name == stores.default_branch:
         raise InvalidInputError(f"branch {name!r} is the default branch: it cannot be deleted")
 
@@ -63,75 +61,8 @@ def delete_branch(stores: Stores, name: str) -> None:
         stores.refs.protection.check(name, "delete")
         return True
 
-    tokens = remove(stores.refs, name, is_users, must_exist=True)
-    stores.staging.drop(*tokens)
+    remove(stores.refs, name, is_users, must_exist=True)
     unfinished.settle(stores, name, "")
-
-
-def reset(stores: Stores, name: str, *, fence: str = "") -> None:
-    """Discard the staged writes of the branch."""
-    dropped: tuple[str, ...] = ()
-    token = ""
-
-    def change(record: BranchRecord) -> BranchRecord:
-        nonlocal dropped, token
-        check_fence(record, fence)
-        dropped = (record.staging_token, *record.sealed_tokens)
-        token = stores.ids.unique()
-        return replace(record, staging_token=token, sealed_tokens=())
-
-    def landed(now: BranchRecord) -> bool:
-        # only this reset writes this token. If the token is gone too, a second reset is harmless
-        return token in (now.staging_token, *now.sealed_tokens)
-
-    with owned(name, fence):
-        move(stores.refs, name, change, landed=landed)
-    stores.staging.drop(*dropped)
-    unfinished.settle(stores, name, fence)
-
-
-def reset_hard(stores: Stores, name: str, to: str) -> Commit:
-    """Move the branch to the commit of `to` and discard the staged writes, in one step.
-
-    The step also replaces the live token. Writes that were acknowledged before it are discarded. A
-    writer that checks the branch after it repeats its write.
-
-    Args:
-        to: A ref expression, resolved against the state of the branch at the time of the move.
-    """
-    token = ""
-    latest: Move | None = None
-    target: Commit | None = None
-
-    def build(tip: Tip) -> BranchRecord:
-        nonlocal token, latest, target
-        latest = _latest(tip.record)
-        target = resolve_to_name(stores.refs, to)
-        refuse_unpublished(stores, target, tip.head)
-        refuse_removed(stores, target, tip.head)
-        token = stores.ids.unique()
-        return replace(tip.at(target), staging_token=token, sealed_tokens=())
-
-    def landed(now: BranchRecord) -> bool:
-        # the log decides, independent of later moves. If the head stayed, the token decides
-        return token in (now.staging_token, *now.sealed_tokens) or (
-            target is not None and _has_moved(now, latest, _RESET, target.id)
-        )
-
-    result = land(stores, name, _RESET, build, guard="reset", landed=landed)
-    stores.staging.drop(result.tip.record.staging_token, *result.tip.record.sealed_tokens)
-    unfinished.settle(stores, name, "")
-    return result.head
-
-
-def _latest(record: BranchRecord) -> Move | None:
-    return record.moves[-1] if record.moves else None
-
-
-def _has_moved(now: BranchRecord, latest: Move | None, action: str, commit_id: str) -> bool:
-    """Return whether the log has a move with this action and commit after the move `latest`."""
-    since = now.moves.index(latest) + 1 if latest in now.moves else 0
-    return any((move.action, move.commit) == (action, commit_id) for move in now.moves[since:])
 
 
 def undo(stores: Stores, name: str, to: int) -> Commit:
@@ -140,7 +71,8 @@ def undo(stores: Stores, name: str, to: int) -> Commit:
     The log of moves has the earlier commits of the branch. An undo is also a move in the log, so
     the next undo reverses it.
 
-    Staged writes stay staged. Staged writes of a deleted branch are lost.
+    Staged writes stay staged. Those that resets among these moves dropped are staged again, beneath
+    them, and so are those of a deleted branch, until garbage collection has removed them.
     """
     if to < 1:
         raise InvalidInputError(f"undo of {name!r} to {to}: give how many moves ago, from 1")
@@ -155,20 +87,27 @@ def undo(stores: Stores, name: str, to: int) -> Commit:
     stores.refs.expired.check_nameable(target.id)
     if record is None:
         return _undelete(stores, name, target)
-    latest = _latest(record)
+    latest = latest_move(record)
+    since = number_of_moves(record) - to
+    dropped = [each for each in reversed(record.dropped) if each.move >= since]
 
     def build(tip: Tip) -> BranchRecord | None:
-        if (tip.record.born, _latest(tip.record)) != (record.born, latest):
+        if (tip.record.born, latest_move(tip.record)) != (record.born, latest):
             raise PreconditionFailedError(
                 f"undo of {name!r}: the branch was moved meanwhile and stays where it is; "
                 f"look at `graveler reflog {name}`, then try again"
             )
-        return None if tip.head.id == target.id else tip.at(target)
+        back = staged_again(stores, tip.record, tip.head, dropped, hold)
+        if back is tip.record and tip.head.id == target.id:
+            return None
+        return replace(back, commit_id=target.id)
 
     def landed(now: BranchRecord) -> bool:
-        return _has_moved(now, latest, _UNDO, target.id)
+        return has_moved(now, latest, UNDONE, target.id)
 
-    land(stores, name, _UNDO, build, guard="reset", landed=landed)
+    with holding(stores) as hold:
+        land(stores, name, UNDONE, build, guard="reset", landed=landed)
+        hold.token = ""  # the token now belongs to the branch
     return target
 
 
@@ -179,9 +118,15 @@ def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
             f"undo of {name!r}: the branch was a run's: open the run again, or make a branch of "
             f"your own from commit {target.id[:12]}"
         )
-    enforce(stores, _UNDO, name, target, first_base(stores, target))
+    enforce(stores, UNDONE, name, target, first_base(stores, target))
+    staged = [Dropped(0, 0, life.staged)]
     try:
-        stores.refs.branches.start(name, target.id, hidden=life.hidden, action=_UNDO)
+        with holding(stores) as hold:
+            empty = BranchRecord(name, target.id, stores.ids.unique())
+            sealed = staged_again(stores, empty, target, staged, hold).sealed_tokens
+            fields = {"hidden": life.hidden, "sealed_tokens": sealed}
+            stores.refs.branches.start(name, target.id, action=UNDONE, **fields)
+            hold.token = ""  # the token now belongs to the branch
     except AlreadyExistsError:
         raise PreconditionFailedError(
             f"undo of {name!r}: a branch of that name was made meanwhile; it stays as it is"
@@ -198,5 +143,5 @@ def undelete_tag(stores: Stores, name: str) -> Commit:
         raise AlreadyExistsError(f"tag {name!r} was not deleted: it names commit {line.after}")
     commit = stores.refs.commits.get(line.before)
     stores.refs.expired.check_nameable(commit.id)
-    stores.refs.tags.create(name, commit.id, action=_UNDO)
+    stores.refs.tags.create(name, commit.id, action=UNDONE)
     return commit

@@ -293,6 +293,7 @@ class RunBranch(ObservedBranch):
         committer: str = "",
         allow_empty: bool = False,
         paths: Iterable[PathText] | None = None,
+        mine: bool = False,
     ) -> Commit:
         """Commit the staged writes and return the commit, which also has the run's metadata.
 
@@ -305,6 +306,7 @@ class RunBranch(ObservedBranch):
             committer=committer,
             allow_empty=allow_empty,
             paths=paths,
+            mine=mine,
         )
 
     def renew(self) -> RunRecord:

@@ -111,9 +111,11 @@ def test_a_hard_reset_puts_the_branch_elsewhere(cli, history):
     assert said == {"name": "dev", "discarded": 1, "commit": history.commit("main").id}
     at = history.commit("main~1").id[:12]
     said = cli("branch", "reset", "dev", "--hard", "main~1")
-    assert said.out == f"discarded 0 uncommitted changes on dev, now at {at}\n"
+    assert said.out == f"dropped 0 staged files on dev, now at {at}\n"
     history.branch("dev").put("x", b"1")
-    assert cli("branch", "reset", "dev").out == "discarded 1 uncommitted change on dev\n"
+    assert cli("branch", "reset", "dev").out == (
+        "dropped 1 staged file on dev; `graveler undo dev` takes it back\n"
+    )
 
 
 def test_tags_are_made_listed_and_deleted(cli, history):

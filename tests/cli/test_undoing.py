@@ -1,5 +1,7 @@
 """``revert``, ``cherry-pick``, ``reflog`` and ``undo``."""
 
+from unittest.mock import patch
+
 import pytest
 
 from graveler.cli.arguments import Address
@@ -73,7 +75,11 @@ def test_the_reflog_of_all_has_tags_and_deleted_branches(cli, runs):
 def test_an_undo_puts_a_branch_back(cli, bad):
     before, head = bad.commit("main~1").id, bad.commit("main").id
     assert cli("undo", "main").out == f"main is at {before[:12]} again\n"
-    assert cli("undo", "main", "--json").json == {"name": "main", "commit": head}
+    assert cli("undo", "main", "--json").json == {
+        "name": "main",
+        "commit": head,
+        "staged": 0,
+    }
     assert cli("undo", "main", "--to", "2").code == 0
     assert bad.commit("main").id == head
 
@@ -101,3 +107,26 @@ def test_a_place_in_the_log_is_a_ref(cli, bad):
 )
 def test_an_address_is_cut_behind_its_ref(text, ref, path):
     assert Address.parse(text) == (ref, path)
+
+
+def test_what_others_staged_is_dropped_after_a_question(cli, history, monkeypatch):
+    dev = history.branch("dev")
+    monkeypatch.setenv("GRAVELER_COMMITTER", "bob")
+    dev.put("b/1", b"1")
+    monkeypatch.setenv("GRAVELER_COMMITTER", "ann")
+    dev.put("a/1", b"1")
+    said = cli("branch", "reset", "dev:**", "--json")
+    assert (said.code, said.error["code"]) == (1, "staged-by-others")
+    assert "2 staged files, also of bob (1): give" in cli("branch", "reset", "dev").err
+    with patch("typer.testing._NamedTextIOWrapper.isatty", lambda _: True):
+        assert cli("branch", "reset", "dev", stdin="n\n").code == 1
+        said = cli("branch", "reset", "dev:b/", stdin="y\n")
+        assert "also of bob (1); drop them? [y/N]" in said.err
+    assert said.out.endswith("dropped 1 staged file on dev; `graveler undo dev` takes it back\n")
+    assert "reset from" in cli("reflog", "dev", "-n", "1").out
+    assert ", dropped 1 staged file, by ann" in cli("reflog", "dev", "-n", "1").out
+    assert cli("undo", "dev").out.endswith("again, with 1 staged file that was dropped\n")
+    cli("commit", "dev", "--mine", "-m", "mine")
+    assert [one["author"] for one in cli("diff", "dev", "--json").lines] == ["bob"]
+    assert cli("branch", "reset", ":a", "dev:b", "dev").code == 2
+    assert cli("branch", "reset", "dev:b/*", ":x/", "--yes", "--json").json["discarded"] == 1

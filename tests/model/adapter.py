@@ -161,6 +161,9 @@ class Product:
     def reset(self, branch: str, to: int):
         self.repo.branch(branch).reset(self.made[to])
 
+    def drop(self, branch: str, folder: str):
+        self.repo.branch(branch).reset(paths=[folder])
+
     def pack(self, branch: str):
         before = self.repo.branch(branch).head
         self.repo.pack(branch, everything=True)

@@ -370,6 +370,10 @@ class Drawer:
             return None
         return {"branch": name, "to": label}
 
+    def drop(self) -> dict[str, Any] | None:
+        there = self.commit()
+        return there and {**there, "folder": self.draw.choice(("out/", "out/2013/"))}
+
     def pack(self) -> dict[str, Any]:
         return {"branch": self.branch()}
 
@@ -485,6 +489,7 @@ KINDS = {
     "delete": 0.5,
     "undo": 1.5,
     "reset": 0.8,
+    "drop": 0.8,
     "pack": 0.5,
     "merge": 2.5,
     "revert": 2.5,

@@ -168,6 +168,8 @@ class Lake:
         self.keep_hours = inf
         self.branches: dict[str, Branch] = {}
         self.moves: dict[str, list[Any]] = {}
+        self.dropped: dict[tuple[str, int], Writes] = {}  # by the branch and the number of its move
+        self.collected: set[tuple[str, int]] = set()  # of these
         self.runs: dict[str, Run] = {}
         self.handles: dict[int, Handle] = {}
         self.tries: dict[int, Try] = {}
@@ -177,10 +179,10 @@ class Lake:
 
     # what operations have in common
 
-    def move(self, name: str, commit: Commit) -> Commit:
+    def move(self, name: str, commit: Commit, *, also: bool = False) -> Commit:
         self.branches.setdefault(name, Branch(commit)).head = commit
         moves = self.moves.setdefault(name, [])
-        if moves[-1:] != [commit]:
+        if also or moves[-1:] != [commit]:
             moves.append(commit)
         return commit
 
@@ -249,23 +251,46 @@ class Lake:
             raise Fails("AlreadyExistsError")
         return self.move(branch, head)
 
+    def _drop(self, branch: str, head: Commit | None, writes: Writes) -> None:
+        """Make a move to a head that drops writes."""
+        self.dropped[branch, len(self.moves[branch])] = writes
+        if head is None:
+            self.moves[branch].append(None)
+        else:
+            self.move(branch, head, also=bool(writes))
+
     def delete(self, branch: str) -> None:
-        self.branch(branch)
+        self._drop(branch, None, self.branch(branch).staged)
         del self.branches[branch]
-        self.moves[branch].append(None)
 
     def undo(self, branch: str) -> None:
-        before = self.moves.get(branch, [])[-2:-1]
+        moves = self.moves.get(branch, [])
+        before = moves[-2:-1]
         if before in ([], [None]):
             raise Fails("RefNotFoundError")
         self._named(*before)
-        self.move(branch, *before)
+        place = branch, len(moves) - 1
+        dropped = self.dropped.get(place, {})
+        if dropped and place in self.collected:
+            if moves[-1] is not None:
+                raise Fails("ExpiredError")
+            dropped = {}
+        there = self.branches.get(branch, Branch(*before))
+        back = {path: text for path, text in dropped.items() if path not in there.staged}
+        self.move(branch, *before, also=bool(back))
+        self.branches[branch].staged.update(back)
 
     def reset(self, branch: str, to: int) -> None:
         commit, there = found(self.made, to), self.branch(branch)
         self._named(commit)
-        there.staged = {}
-        self.move(branch, commit)
+        staged, there.staged = there.staged, {}
+        self._drop(branch, commit, staged)
+
+    def drop(self, branch: str, folder: str) -> None:
+        there = self.branch(branch)
+        paths = [path for path in there.staged if path.startswith(folder)]
+        if paths:
+            self._drop(branch, there.head, {path: there.staged.pop(path) for path in paths})
 
     def pack(self, branch: str) -> Commit:
         head = self.branch(branch).head
@@ -344,6 +369,7 @@ class Lake:
             if commit.version.files not in files or commit.version.claims not in claims:
                 self.expired.add(commit)
             self.lost |= {*commit.version.files.values()} - named
+        self.collected |= self.dropped.keys()
         self.doubtful |= {one for one in self.commits if one.packed} - kept - self.expired
 
     def needed(self) -> set[Commit]:
@@ -358,7 +384,7 @@ class Lake:
         self.made = {label: commit for label, commit in self.made.items() if commit in known}
         self.left |= {run.head for run in self._live()}
         self.runs, self.handles, self.tries = {}, {}, {}
-        self.moves = {"main": [self.make(Version())]}
+        self.moves, self.dropped, self.collected = {"main": [self.make(Version())]}, {}, set()
         for name, there in self.branches.items():
             there.staged = {}
             self.move(name, there.head)

@@ -16,7 +16,7 @@ from graveler.cli.arguments import (
     read_pairs,
     read_strategy,
 )
-from graveler.cli.failure import CONFLICT, GATE, UsageError, conflict_line, verdict_line
+from graveler.cli.failure import CONFLICT, GATE, conflict_line, verdict_line
 from graveler.cli.output import Output, field_lines, size_text
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment, shape_of
@@ -41,6 +41,7 @@ def _commit(
     meta: MetaOption = None,
     committer: str = "",
     allow_empty: bool = False,
+    mine: bool = False,
 ) -> None:
     """Commit the staged writes of a branch.
 
@@ -51,21 +52,17 @@ def _commit(
         message (-m): The commit message.
         committer (NAME): The committer; else GRAVELER_COMMITTER, else your login.
         allow_empty: Commit even if nothing is staged.
+        mine: Only what the committer has staged; `diff BRANCH` shows who staged what.
     """
-    addresses = [Address.parse(text) for text in where or [""]]
-    names = {address.ref for address in addresses if address.ref}
-    paths = [address.path for address in addresses if address.path]
-    if len(names) > 1 or (paths and len(paths) < len(addresses)):
-        raise UsageError(
-            f"{' '.join(where or [])!r}: name one branch, or paths of one, as in main:tables/ :*.json"
-        )
-    target = session.branch(min(names, default=""))
+    name, paths = Address.of_staged(where or [""])
+    target = session.branch(name)
     made = target.commit(
         message,
         metadata=read_pairs(meta),
         committer=committer,
         allow_empty=allow_empty,
-        paths=paths or None,
+        paths=paths,
+        mine=mine,
     )
     line = f"{target.name} is at {made.id[:12]}: {_title(made)}"
     if made.by_other:
@@ -366,8 +363,13 @@ def _reflog(
             shape_of(line),
             f"{out.style(f'{_short(line.after):12}', 'yellow')}  {line.at:%Y-%m-%d %H:%M:%S}  {name}: "
             f"{line.action} from {_short(line.before)}"
+            + (f", dropped {_files(line.dropped)}" if line.dropped else "")
             + (f", by {line.actor}" if line.actor else ""),
         )
+
+
+def _files(number: int) -> str:
+    return f"{number:,} staged {'file' if number == 1 else 'files'}"
 
 
 def _short(commit: str | None) -> str:
@@ -378,13 +380,22 @@ def _short(commit: str | None) -> str:
 def _undo(session: Session, branch: str, *, to: Annotated[int, {"min": 1}] = 1) -> None:
     """Undo the last move of a branch: a commit, a merge, a reset, or its deletion.
 
-    A second undo undoes the first. Staged writes stay staged.
+    A second undo moves it forth again. Staged writes stay staged; what the undone resets dropped
+    is staged again, unless something newer is staged there.
 
     Args:
         branch: The branch, or one that was deleted.
         to (N): Number of moves to undo, as reflog counts them.
     """
+    lines = session.repository.moves(branch, limit=to, hidden=True)
+    dropped = sum(line.dropped for line in lines)
     commit = session.repository.undo(branch, to=to)
     session.out.show(
-        {"name": branch, "commit": commit.id}, f"{branch} is at {commit.id[:12]} again"
+        {"name": branch, "commit": commit.id, "staged": dropped},
+        f"{branch} is at {commit.id[:12]} again"
+        + (
+            f", with {_files(dropped)} that {'was' if dropped == 1 else 'were'} dropped"
+            if dropped
+            else ""
+        ),
     )

@@ -3,9 +3,10 @@
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
-from graveler.cli.arguments import LimitOption
+from graveler.cli.arguments import Address, LimitOption
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.errors import StagedByOthersError
 from graveler.model import BranchRecord
 from graveler.refs.settings import ACTIONS, USUAL
 
@@ -63,22 +64,31 @@ def _delete(session: Session, name: _Name) -> None:
 
 
 @verb("branch reset")
-def _reset(session: Session, name: _Name, *, hard: str = "") -> None:
-    """Discard the staged writes of a branch; with --hard, also move it to another commit.
+def _reset(session: Session, where: list[str], *, hard: str = "", yes: bool = False) -> None:
+    """Drop what is staged on a branch; with --hard, also move it to another commit.
 
-    `graveler undo` moves it back, but does not restore the staged writes.
+    `graveler undo` takes it back, until garbage collection has removed the files.
 
     Args:
+        where (BRANCH[:PATH]...): The branch; with paths, folders (which end with '/') or
+            patterns, as in main:tables/ :*.json, only staged files there.
         hard (REF): Also move the branch to that commit.
+        yes: Drop what others have staged, too, without a question.
     """
-    branch = session.repository.branch(name)
-    dropped = sum(1 for _ in branch.uncommitted())
-    branch.reset(to=hard or None)
+    name, paths = Address.of_staged(where)
+    branch = session.branch(name)
+    try:
+        dropped = branch.reset(hard or None, paths=paths, others=yes)
+    except StagedByOthersError as error:
+        if not session.out.confirm(f"{str(error).partition(': give ')[0]}; drop them?"):
+            raise
+        dropped = branch.reset(hard or None, paths=paths, others=True)
     head = branch.head.id
     session.out.show(
-        {"name": name, "discarded": dropped, "commit": head},
-        f"discarded {dropped} uncommitted {'change' if dropped == 1 else 'changes'} on {name}"
-        + (f", now at {head[:12]}" if hard else ""),
+        {"name": branch.name, "discarded": dropped, "commit": head},
+        f"dropped {dropped:,} staged {'file' if dropped == 1 else 'files'} on {branch.name}"
+        + (f", now at {head[:12]}" if hard else "")
+        + (f"; `graveler undo {branch.name}` takes it back" if dropped else ""),
     )
 
 

@@ -43,7 +43,7 @@ from graveler.repository.writes.borrowed import Row, borrowed_row, confirm
 from graveler.repository.writes.bundles import seal
 from graveler.repository.writes.staged import CHUNK
 from graveler.staging.area import Staged, laid_token
-from graveler.values import VOID, staged_changes
+from graveler.values import VOID, author_text, signed_by, staged_changes
 
 Rows = Callable[[Sequence[str]], Iterable[tuple[bytes, bytes]]]
 """Returns the staged writes of some paths under tokens, newest first: (key, staged write)."""
@@ -89,8 +89,8 @@ class GivingWay:
             staging = self._stores.staging
             for token in self._sealed:
                 # what a late writer puts under a sealed token is not acknowledged
-                for chunk in batches(self._rows([token]), CHUNK):
-                    staging.remove_many(token, [key for key, _ in chunk])
+                for keys in batches(staging.keys([self._token]), CHUNK):
+                    staging.remove_many(token, list(staging.get_many([token], keys)))
             needless = {self._token, *filter(staging.is_empty, self._sealed)}
 
             def gone(record: BranchRecord) -> bool:
@@ -105,28 +105,42 @@ class GivingWay:
 
 
 class Choice:
-    """The paths that a commit takes.
+    """The staged writes that a commit takes, or that a reset drops.
 
     Args:
         patterns: Patterns of paths. A pattern that ends with a slash matches all paths below it.
+            None at all: all paths.
         views: Returns trees. The text of a path or a folder that one of them has is no pattern.
+        author: Only what this author staged; "" for what all have staged.
     """
 
-    def __init__(self, patterns: Sequence[str], views: Callable[[], Iterable[View]]) -> None:
+    def __init__(
+        self, patterns: Sequence[str], views: Callable[[], Iterable[View]], author: str = ""
+    ) -> None:
         self.patterns = tuple(patterns)
+        self.author = author_text(author)
         rules = [literal_in(views, each) for each in patterns]
         self._rules = [(literal_start(rule).encode(), compiled(rule)) for rule in rules]
 
     def covers(self, key: bytes) -> bool:
-        """Return whether the commit takes the path of a key."""
-        return any(
+        """Return whether the path of a key is chosen."""
+        return not self._rules or any(
             key.startswith(start) and rule.fullmatch(key.decode("utf-8", "backslashreplace"))
             for start, rule in self._rules
         )
 
     def of(self, staged: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the staged writes that the commit takes."""
-        return (item for item in staged if self.covers(item[0]))
+        """Yield the staged writes that are chosen."""
+        return (
+            (key, write)
+            for key, write in staged
+            if self.covers(key) and self.author in {"", signed_by(write)[0]}
+        )
+
+    def __str__(self) -> str:
+        """Return the words for a message."""
+        at = f" at {', '.join(self.patterns)}" if self.patterns else ""
+        return f"nothing is staged{at}" + (f" by {self.author}" if self.author else "")
 
 
 def commit_paths(
@@ -188,10 +202,7 @@ def commit_paths(
         other = _taken(stores, landed.head, staged, choice)
         if other is not None:
             return other
-        shown = ", ".join(choice.patterns)
-        raise NoChangesError(
-            f"branch {name!r}: nothing is staged at {shown} that differs from the head"
-        )
+        raise NoChangesError(f"branch {name!r}: {choice} that differs from the head")
     return landed.commit
 
 
@@ -214,6 +225,8 @@ def _leading(stores: Stores, choice: Choice, sealed: tuple[str, ...]) -> tuple[s
     write from coming back even without this rule: no schedule of the simulator needs it.
     """
     staging = stores.staging
+    if choice.author:
+        return ()  # another author's write may hide one that is chosen
     for number, token in enumerate(sealed):
         if not all(choice.covers(key) for key, _ in staging.scan([token])):
             others = choice.of(staging.scan(sealed[number:][::-1]))

@@ -108,7 +108,7 @@ class Bundle:
                 return record
             check_fence(record, self._writes.fence)
             self._writes.check_protection()
-            _check_room(record)
+            check_room(record)
             settle(record)
             self._spill()
             live, sealed = record.staging_token, record.sealed_tokens
@@ -160,7 +160,7 @@ def seal(
         staged = stores.staging
         if staged.is_empty(live) if keys is None else not staged.get_many((live,), keys):
             return record
-        _check_room(record)
+        check_room(record)
         sealed = (*record.sealed_tokens, live)
         return replace(record, staging_token=stores.ids.unique(), sealed_tokens=sealed)
 
@@ -168,7 +168,8 @@ def seal(
         return move(stores.refs, name, change, landed=lambda now: now.staging_token != live)
 
 
-def _check_room(record: BranchRecord) -> None:
+def check_room(record: BranchRecord) -> None:
+    """Raise StateError if the branch has too many sealed tokens for one more."""
     if len(record.sealed_tokens) + 2 > _MOST_SEALED:
         raise StateError(
             f"branch {record.name!r}: {len(record.sealed_tokens)} tokens are sealed: commit or "

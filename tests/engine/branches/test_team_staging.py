@@ -1,12 +1,22 @@
 """Staging in a team: who staged a file, and when; what one drops or commits; what expires."""
 
+from contextlib import suppress
 from datetime import timedelta
+from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graveler.errors import CorruptionError
+from graveler.base.globs import matches
+from graveler.errors import (
+    CorruptionError,
+    ExpiredError,
+    InvalidInputError,
+    NoChangesError,
+    RefNotFoundError,
+    StagedByOthersError,
+)
 from graveler.model import Entry
 from graveler.testing import World
 from graveler.testing.world import START
@@ -20,6 +30,7 @@ from graveler.values import (
     staged_epoch,
     staged_value,
 )
+from tests.harness.worlds import tree
 
 
 @pytest.fixture
@@ -102,3 +113,163 @@ def test_an_author_changes_nothing_that_is_committed(form, author):
     for raw in (signed[:1], signed[:10], signed[: signed[1]], signed[:1] + b"\1" + signed[2:]):
         with pytest.raises(CorruptionError):
             list(staged_changes([(b"a", raw)]))
+
+
+def test_others_files_are_dropped_only_if_that_is_said(repo, put):
+    dev = repo.branch("dev")
+    put("bob", "b/1", "b/2")
+    put("ann", "a/1")
+    for terms in ({}, {"paths": ["**/1"]}, {"to": "main"}):
+        with pytest.raises(StagedByOthersError, match=r"also of bob \([12]\): give others=True"):
+            dev.reset(**terms)
+    assert authors(dev) == {"a/1": "ann", "b/1": "bob", "b/2": "bob"}
+    assert dev.reset(paths=["a/"]) == 1
+    assert dev.reset(paths=["a/"]) == 0
+    assert dev.reset(paths=["b/1"], others=True) == 1
+    assert authors(dev) == {"b/2": "bob"}
+    assert [line.dropped for line in repo.moves("dev")] == [1, 1, 0]
+    for terms in ({"paths": []}, {"paths": ["a"], "to": "main"}, {"others": 1}):
+        with pytest.raises(InvalidInputError):
+            dev.reset(**terms)
+
+
+def test_an_undo_of_a_reset_takes_no_commit_back(repo, put):
+    dev = repo.branch("dev")
+    put("ann", "x", "y")
+    dev.delete("old")
+    head = dev.head
+    dev.reset()
+    put("bob", "y", text="newer")
+    assert repo.undo("dev") == head
+    assert (dev.get("x"), dev.get("y")) == (b"new", b"newer")
+    assert authors(dev) == {"x": "ann", "y": "bob", "old": "ann"}
+    assert [line.action for line in repo.moves("dev")] == ["undo", "reset", "create"]
+
+
+def test_a_deleted_branch_comes_back_with_what_was_staged(repo, put):
+    put("ann", "x")
+    repo.delete_branch("dev")
+    repo.undo("dev")
+    assert authors(repo.branch("dev")) == {"x": "ann"}
+    repo.branch("dev").commit("x")
+    assert repo.ref("dev").get("x") == b"new"
+
+
+def test_dropped_files_are_kept_for_the_window_of_collection(world, repo, put):
+    dev = repo.branch("dev")
+    put("ann", "x", "y")
+    world.clock.advance(timedelta(days=2))
+    dev.reset(paths=["x"])
+    repo.gc.mark()
+    repo.undo("dev")
+    dev.reset()
+    world.clock.advance(timedelta(days=8))
+    repo.gc.run()
+    assert repo.undo("dev") == dev.head
+    assert {path: dev.get(path) for path in authors(dev)} == {"x": b"new", "y": b"new"}
+    dev.reset()
+    repo.gc.run()
+    world.clock.advance(timedelta(days=8))
+    repo.gc.run()
+    with pytest.raises(ExpiredError, match="0 of 2 are left"):
+        repo.undo("dev")
+    assert authors(dev) == {}
+
+
+PATHS = ("a/1", "a/2", "b/1")
+CHOICES = st.sampled_from([None, ["a/"], ["**/1"], ["b/1", "a/2"]])
+WHO = st.sampled_from(["ann", "bob"])
+STEPS = st.one_of(
+    st.tuples(st.just("put"), WHO, st.sets(st.sampled_from(PATHS), min_size=1)),
+    st.tuples(st.just("reset"), WHO, CHOICES),
+    st.tuples(st.just("commit"), WHO, CHOICES, st.booleans()),
+    st.tuples(st.just("undo"), WHO),
+)
+
+
+class Model:
+    """A branch as dicts: what is staged (text, author), and the log (files, what was dropped)."""
+
+    def __init__(self):
+        self.staged = {}
+        self.log = [({}, {})]
+        self.texts = count()
+
+    def chosen(self, paths, author=None):
+        return [
+            path
+            for path, (_, who) in self.staged.items()
+            if (paths is None or any(matches(each, path) for each in paths))
+            and author in (None, who)
+        ]
+
+    def put(self, who, paths):
+        text = str(next(self.texts))
+        self.staged.update(dict.fromkeys(paths, (text, who)))
+        return text
+
+    def reset(self, _, paths):
+        dropped = {path: self.staged.pop(path) for path in self.chosen(paths)}
+        if dropped:
+            self.log.append((self.log[-1][0], dropped))
+
+    def commit(self, who, paths, mine):
+        taken = {
+            path: self.staged.pop(path)[0] for path in self.chosen(paths, who if mine else None)
+        }
+        if taken:
+            self.log.append((self.log[-1][0] | taken, {}))
+
+    def undo(self, _):
+        (files, dropped), before = self.log[-1], self.log[-2:-1]
+        back = {path: row for path, row in dropped.items() if path not in self.staged}
+        if before and (back or before[0][0] != files):
+            self.staged |= back
+            self.log.append((before[0][0], {}))
+
+
+def done(repo, step, text):
+    dev = repo.branch("dev")
+    match step:
+        case ("put", _, paths):
+            dev.put_many((path, text.encode()) for path in paths)
+        case ("reset", _, paths):
+            dev.reset(paths=paths, others=True)
+        case ("commit", who, paths, mine):
+            with suppress(NoChangesError):
+                dev.commit("some", paths=paths, mine=mine, committer=who)
+        case _:
+            with suppress(RefNotFoundError):
+                repo.undo("dev")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(STEPS, max_size=9))
+def test_a_team_stages_commits_drops_and_undoes_as_dicts_do(steps):
+    repo = World().open().create_repository("flights")
+    dev, model = repo.create_branch("dev"), Model()
+    with pytest.MonkeyPatch.context() as patch:
+        for step in steps:
+            patch.setenv("GRAVELER_COMMITTER", step[1])
+            done(repo, step, getattr(model, step[0])(*step[1:]))
+            assert tree(repo.ref("dev")) == model.log[-1][0]
+            assert authors(dev) == {path: who for path, (_, who) in model.staged.items()}
+            assert {path: dev.get(path).decode() for path in model.staged} == {
+                path: text for path, (text, _) in model.staged.items()
+            }
+        assert len(list(repo.moves("dev"))) == len(model.log)
+
+
+def test_a_commit_of_ones_own_leaves_the_others_staged(repo, put):
+    dev = repo.branch("dev")
+    put("ann", "x", "y")
+    put("bob", "y", "z")
+    dev.commit("mine", mine=True, committer="ann")
+    assert {entry.path for entry in repo.ref("dev").entries()} == {"old", "x"}
+    assert authors(dev) == {"y": "bob", "z": "bob"}
+    with pytest.raises(NoChangesError, match="nothing is staged at z by ann"):
+        dev.commit("none", mine=True, committer="ann", paths=["z"])
+    with pytest.raises(InvalidInputError):
+        dev.commit("none", mine=True, allow_empty=True)
+    assert dev.commit("mine", mine=True).committer == "bob"
+    assert authors(dev) == {}

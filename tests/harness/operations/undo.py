@@ -20,6 +20,23 @@ def deleted(repo):
     repo.tags.delete("v1")
 
 
+def shared(repo):
+    """Two staged paths, of which one may have been dropped."""
+    start(repo)
+    repo.branch("main").put("x/1", b"x")
+    repo.branch("main").delete("a")
+
+
+def dropped(repo):
+    shared(repo)
+    repo.branch("main").reset(paths=["x/", "a"])
+    repo.branch("main").put("a", b"newer")
+
+
+def some(repo):
+    repo.branch("main").reset(paths=["x/", "a"])
+
+
 def deletion(repo):
     repo.delete_branch("dev")
     repo.tags.delete("v1")
@@ -27,6 +44,9 @@ def deletion(repo):
 
 OPERATIONS = {
     "undo": (start, lambda repo: repo.undo("main")),
+    "undo-reset": (dropped, lambda repo: repo.undo("main")),
+    "reset": (shared, lambda repo: repo.branch("main").reset()),
+    "reset-some": (shared, some),
     "undo-far": (start, lambda repo: repo.undo("main", to=5)),
     "undelete": (deleted, lambda repo: repo.undo("dev")),
     "undelete-tag": (deleted, lambda repo: repo.tags.undelete("v1")),
