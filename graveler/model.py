@@ -342,6 +342,7 @@ class BranchRecord:
         lost: The head when it was accepted without parts of its tree. While it is the head, nothing
             is made on top of it.
         dropped: What the latest resets dropped, oldest first.
+        ends: When maintenance deletes the branch. None: never.
     """
 
     name: str
@@ -359,6 +360,7 @@ class BranchRecord:
     rewound: int = 0
     lost: str = ""
     dropped: tuple[Dropped, ...] = ()
+    ends: datetime | None = None
 
     @property
     def line(self) -> str:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from graveler.lake.factory import init as init
     from graveler.lake.factory import open as open
     from graveler.lake.lake import Lake as Lake
+    from graveler.lake.maintenance import BranchEnd as BranchEnd
     from graveler.lake.maintenance import BranchState as BranchState
     from graveler.lake.maintenance import Maintenance as Maintenance
     from graveler.lake.repository import Repository as Repository

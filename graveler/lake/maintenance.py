@@ -1,21 +1,32 @@
 """Maintenance of a repository: the rule of packing, and the work that a scheduler starts daily."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from graveler.base.arguments import count, optional, texts
-from graveler.errors import GravelerError, InvalidInputError, RefNotFoundError
+from graveler.errors import (
+    GravelerError,
+    InvalidInputError,
+    ProtectedBranchError,
+    RefNotFoundError,
+)
+from graveler.model import BranchRecord
 from graveler.reads.stores import Stores
 from graveler.refs.pack_rule import PACKING, PackRule
 from graveler.repository.commits.packing import PackResult, pack, waiting
+from graveler.repository.positions import delete_branch
 from graveler.runs.reaper import Reaped
+from graveler.runs.record import RunRecord
 
 if TYPE_CHECKING:
     from graveler.gc.marks import Mark
 
+_SOON = timedelta(days=3)
+_DAY = 24
 _log = logging.getLogger(__name__)
 
 
@@ -78,6 +89,23 @@ class BranchState:
     packed: PackResult | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BranchEnd:
+    """A branch that has ended or ends soon.
+
+    Attributes:
+        branch: Its name.
+        ends: When it ends.
+        deleted: Whether it was deleted, or would be without a dry run.
+        reason: Why not: it ends in some days, or what keeps it. "" if it was deleted.
+    """
+
+    branch: str
+    ends: datetime
+    deleted: bool
+    reason: str
+
+
 @dataclass(slots=True)
 class Maintenance:
     """The result of maintenance, or of its dry run.
@@ -86,6 +114,7 @@ class Maintenance:
         dry_run: Whether nothing was changed.
         branches: The branches that the rule of packing covers, by name.
         reaped: The unfinished runs that were reaped.
+        ending: The branches that have ended or end soon, by name.
         marks: The marks of garbage collection: the new one and the swept ones.
         errors: One for each part that failed; its message names the part.
     """
@@ -93,6 +122,7 @@ class Maintenance:
     dry_run: bool
     branches: list[BranchState] = field(default_factory=list)
     reaped: list[Reaped] = field(default_factory=list)
+    ending: list[BranchEnd] = field(default_factory=list)
     marks: "list[Mark]" = field(default_factory=list)
     errors: list[GravelerError] = field(default_factory=list)
 
@@ -131,3 +161,58 @@ def _packed(stores: Stores, name: str, after: int, dry_run: bool) -> BranchState
     due = found >= after
     packed = pack(stores, name) if due and not dry_run else None
     return BranchState(name, found, due, packed)
+
+
+def end_branches(stores: Stores, runs: Iterable[RunRecord], done: Maintenance) -> None:
+    """Delete the branches that have ended, and name those that end soon.
+
+    Args:
+        runs: The unfinished runs.
+    """
+    now = stores.clock.now()
+    keys = {run.into: run.key for run in runs}
+
+    def kept(record: BranchRecord) -> str:
+        if record.ends is None or record.ends > now:
+            return _left(record.ends, now)
+        if record.name in keys:
+            return f"run {keys[record.name]!r} is to be published to it"
+        tokens = (record.staging_token, *record.sealed_tokens)
+        if not all(map(stores.staging.is_empty, tokens)):
+            return "files are staged on it"
+        return ""
+
+    for record in list(stores.refs.branches.list(runs=False)):
+        if record.ends is None or record.ends - now > _SOON:
+            continue
+        with done.part(f"branch {record.name!r}"):
+            try:
+                reason = _ended(stores, record, kept, done.dry_run)
+            except RefNotFoundError:
+                continue  # deleted meanwhile
+            done.ending.append(BranchEnd(record.name, record.ends, not reason, reason))
+
+
+def _ended(
+    stores: Stores, record: BranchRecord, kept: Callable[[BranchRecord], str], dry_run: bool
+) -> str:
+    """Delete a branch. Return why it stays, or ""."""
+    try:
+        if not dry_run:
+            return delete_branch(stores, record.name, unless=kept)
+        reason = kept(record)
+        if not reason:
+            stores.refs.protection.check(record.name, "delete")
+    except ProtectedBranchError:
+        return "it is protected against delete"
+    return reason
+
+
+def _left(ends: datetime | None, now: datetime) -> str:
+    if ends is None:
+        return "its end was taken away"
+    hours = (ends - now) // timedelta(hours=1)
+    number, unit = (hours // _DAY, "day") if hours >= _DAY else (hours, "hour")
+    return (
+        f"ends in {number} {unit}{'' if number == 1 else 's'}" if hours else "ends within an hour"
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Unpack
 
@@ -87,6 +88,7 @@ class Repository(Upkeep):
         *,
         exist_ok: bool = False,
         hidden: bool = False,
+        ttl: timedelta | str | None = None,
     ) -> "Branch":
         """Make a branch at the commit that `source` names; it copies nothing.
 
@@ -95,16 +97,34 @@ class Repository(Upkeep):
             source: A ref expression.
             exist_ok: Return the existing branch of that name.
             hidden: Leave it out of listings, like the branches of runs.
+            ttl: Time to live, as in ``14d``. The first `maintain` after it deletes the branch, as
+                `expire_branch` describes. None: the branch stays.
 
         Raises:
             AlreadyExistsError: The name is taken, and `exist_ok` is not set.
         """
         name, source = args.text(name, "name"), args.ref_text(source, "source", within=self.stores)
         args.flag(exist_ok, "exist_ok"), args.flag(hidden, "hidden")
+        length = args.optional(args.duration, ttl, "ttl", zero=False)
         use_cases.positions.create_branch(
-            self.stores, name, source, exist_ok=exist_ok, hidden=hidden
+            self.stores, name, source, exist_ok=exist_ok, hidden=hidden, ttl=length
         )
         return use_cases.Branch(self.stores, name)
+
+    def expire_branch(self, name: str | BranchLike, ttl: timedelta | str | None) -> BranchRecord:
+        """Set when a branch ends, counted from now, and return its record; None: never.
+
+        Nothing else moves the end. `maintain` names the branch in its last three days, and then
+        deletes it, so that `undo` restores it, without an end. It keeps the branch as long as files
+        are staged on it, an unfinished run is to be published to it, or protection forbids it.
+
+        Raises:
+            InvalidInputError: It is the default branch.
+            FencedError: The branch belongs to a run.
+        """
+        name = args.branch_text(name, "name", within=self.stores)
+        length = args.optional(args.duration, ttl, "ttl", zero=False)
+        return use_cases.positions.expire_branch(self.stores, name, length)
 
     def delete_branch(self, name: str | BranchLike) -> None:
         """Remove a branch and its staged writes; its commits stay."""

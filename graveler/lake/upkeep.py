@@ -98,21 +98,22 @@ class Upkeep(History):
     ) -> "Maintenance":
         """Do the daily maintenance, and return its result.
 
-        Branches are packed by the rule (`packing`). Unfinished runs are reaped (`Runs.reap`). If
+        Branches are packed by the rule (`packing`). Unfinished runs are reaped (`Runs.reap`), and
+        then branches whose time to live is over (`Repository.expire_branch`). If
         there is a retention rule, garbage is collected with the default times
         (`GarbageCollector.run`). A part that fails does not stop the others: `Maintenance.errors`
         has its error, and `Maintenance.check` raises it.
 
         Args:
             pack: Pack branches.
-            reap: Reap runs.
+            reap: Reap runs and branches.
             gc: Collect garbage.
             dry_run: Only return what would be done.
             progress: Called with the progress of garbage collection.
         """
         args.flag(pack, "pack"), args.flag(reap, "reap"), args.flag(gc, "gc")
         args.flag(dry_run, "dry_run"), args.optional(args.function, progress, "progress")
-        from graveler.lake.maintenance import Maintenance, pack_due
+        from graveler.lake.maintenance import Maintenance, end_branches, pack_due
 
         done = Maintenance(dry_run)
         if pack:
@@ -120,6 +121,8 @@ class Upkeep(History):
         if reap:
             with done.part("reaping of runs"):
                 done.reaped += self.runs.reap(dry_run=dry_run)
+            with done.part("end of branches"):
+                end_branches(self.stores, self.runs.list(live=True), done)
         if gc:
             with done.part("garbage collection"):
                 done.marks += self._collected(progress, dry_run=dry_run)
@@ -221,7 +224,7 @@ class Upkeep(History):
     def dump_refs(self, file: str | Path) -> "Contents":
         """Write branches, tags, protection, required gates and all commits they reach to a file.
 
-        The dump does not have staged writes, runs, the log of moves, or objects. The objects stay
+        The dump does not have staged writes, ends of branches, runs, the log of moves, or objects. The objects stay
         in the storage. The branches of runs are restored as hidden branches without a run.
 
         Args:

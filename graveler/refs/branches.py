@@ -56,7 +56,7 @@ _BRANCH = Schema(
         "lost": DIGEST_OR_NONE,
         "dropped": array(row(integer(), integer(1), array(NAME), make=Dropped)),
     },
-    sparse=("voided", "rewound", "lost", "dropped"),
+    sparse=("voided", "rewound", "lost", "dropped", "ends"),
     fixed={"sealed_order": "oldest-first"},
 )
 

@@ -1,6 +1,8 @@
 """Creating and deleting branches, undo, and restoring deleted tags."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from graveler.base.names import check_users_branch
 from graveler.errors import (
@@ -14,8 +16,9 @@ from graveler.model import BranchRecord, Commit, Dropped
 from graveler.publishing.landing import Tip, land
 from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
+from graveler.refs.branches import check_fence
 from graveler.refs.expression import resolve_beside
-from graveler.refs.mover import remove
+from graveler.refs.mover import move, remove
 from graveler.refs.moves import UNDONE, number_of_moves
 from graveler.refs.reflog import moves_ago, tag_moves
 from graveler.refs.settings import PROTECTION
@@ -25,7 +28,13 @@ from graveler.repository.writes.borrowed import holding
 
 
 def create_branch(
-    stores: Stores, name: str, source: str, *, exist_ok: bool, hidden: bool = False
+    stores: Stores,
+    name: str,
+    source: str,
+    *,
+    exist_ok: bool,
+    hidden: bool = False,
+    ttl: timedelta | None = None,
 ) -> BranchRecord:
     """Create a branch at the commit of `source`. This is one write, and nothing is copied."""
     check_users_branch(name)
@@ -34,7 +43,8 @@ def create_branch(
     if PROTECTION.of(found).may_require_gates(name) and stores.refs.branches.find(name) is None:
         enforce(stores, "create", name, head, first_base(stores, head))
     try:
-        return stores.refs.branches.start(name, head.id, hidden=hidden)
+        ends = _end(stores, ttl)
+        return stores.refs.branches.start(name, head.id, hidden=hidden, ends=ends)
     except AlreadyExistsError:
         if not exist_ok:
             raise
@@ -50,19 +60,51 @@ def first_base(stores: Stores, head: Commit) -> Commit:
     return head if default is None else stores.refs.commits.get(default.commit_id)
 
 
-def delete_branch(stores: Stores, name: str) -> None:
-    """Remove a branch. Its commits stay, and its staged writes until garbage is collected."""
+def _end(stores: Stores, ttl: timedelta | None) -> datetime | None:
+    return None if ttl is None else stores.clock.now() + ttl
+
+
+def expire_branch(stores: Stores, name: str, ttl: timedelta | None) -> BranchRecord:
+    """Move the end of a branch to a time from now, or take it away."""
+    if name == stores.default_branch and ttl is not None:
+        raise InvalidInputError(f"branch {name!r} is the default branch: it does not end")
+    ends = _end(stores, ttl)
+
+    def change(record: BranchRecord) -> BranchRecord:
+        check_fence(record, "")
+        return record if record.ends == ends else replace(record, ends=ends)
+
+    return move(stores.refs, name, change, landed=lambda now: now.ends == ends)
+
+
+def delete_branch(
+    stores: Stores, name: str, *, unless: Callable[[BranchRecord], str] = lambda _: ""
+) -> str:
+    """Remove a branch. Its commits stay, and its staged writes until garbage is collected.
+
+    Args:
+        unless: Returns a reason for which the branch stays, "" for none.
+
+    Returns:
+        The reason for which it stays, or "".
+    """
+    reason = ""
     if name == stores.default_branch:
         raise InvalidInputError(f"branch {name!r} is the default branch: it cannot be deleted")
 
     def is_users(record: BranchRecord) -> bool:
         if record.fence:
             raise FencedError(f"branch {name!r} belongs to a run: abandon the run instead")
-        stores.refs.protection.check(name, "delete")
-        return True
+        nonlocal reason
+        reason = unless(record)
+        if not reason:
+            stores.refs.protection.check(name, "delete")
+        return not reason
 
     remove(stores.refs, name, is_users, must_exist=True)
-    unfinished.settle(stores, name, "")
+    if not reason:
+        unfinished.settle(stores, name, "")
+    return reason
 
 
 def undo(stores: Stores, name: str, to: int) -> Commit:

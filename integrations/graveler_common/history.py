@@ -146,6 +146,7 @@ def maintenance_row(done: Maintenance) -> dict[str, Any]:
             if state.packed is not None and state.packed.commit is not None
         },
         "reaped": [reaped_row(reaped) for reaped in done.reaped],
+        "branches": {end.branch: end.reason or "deleted" for end in done.ending},
         "marks": [mark.id for mark in done.marks],
     }
 

@@ -1,5 +1,7 @@
 """``graveler packing`` and ``graveler maintain``: their output for people and for programs."""
 
+from datetime import timedelta
+
 import pytest
 
 from graveler.errors import BackendUnavailableError
@@ -68,3 +70,22 @@ def test_failed_maintenance_shows_the_rest_and_names_it(cli, fragments, monkeypa
     assert said.err.startswith("error: branch 'main': the storage does not answer")
     said = cli("maintain", "--json")
     assert said.json["errors"][0]["code"] == "backend-unavailable"
+
+
+def test_a_branch_has_an_end(cli, repo):
+    cli("branch", "create", "pr-1", "--ttl", "2h")
+    (shape,) = [one for one in cli("branch", "list", "--json").lines if one["name"] == "pr-1"]
+    assert shape["ends"].endswith("+00:00")
+    assert "pr-1  (ends at 2" in cli("branch", "list").out
+    assert "branch pr-1: ends in 1 hour\n" in cli("maintain").out
+    assert cli("branch", "expire", "pr-1", "--never").out == "branch pr-1 does not end\n"
+    assert cli("branch", "expire", "pr-1", "--ttl", "1d", "--json").json["name"] == "pr-1"
+    for wrong in ((), ("--never", "--ttl", "1d"), ("--ttl", "soon")):
+        assert cli("branch", "expire", "pr-1", *wrong).code == 2
+    repo.expire_branch("pr-1", timedelta(microseconds=1))
+    repo.branch("pr-1").put("x", b"1")
+    assert "UTC, but files are staged on it\n" in cli("maintain").out
+    repo.branch("pr-1").reset()
+    assert "UTC, and is deleted; `graveler undo pr-1` restores it\n" in cli("maintain").out
+    repo.undo("pr-1")
+    assert cli("maintain", "--json").json["ending"] == []

@@ -325,11 +325,11 @@ def _maintain(
     gc: bool = True,
     dry_run: bool = False,
 ) -> None:
-    """Pack branches, reap runs and collect garbage: for a daily job.
+    """Pack branches, reap runs and branches, and collect garbage: for a daily job.
 
     Args:
         pack: Pack branches, as `packing show` says.
-        reap: Reap runs, as `run reap --yes` does.
+        reap: Reap runs, as `run reap --yes` does, and branches whose time to live is over.
         gc: If there is a retention rule, do what `gc run` does.
         dry_run: Only show what would be done.
     """
@@ -346,6 +346,13 @@ def _lines(session: Session, done: "Maintenance") -> Iterator[str]:
         yield f"{state.branch}: {_packed(state)}"
     for reaped in done.reaped:
         yield (f"run {reaped.key}: {reaped.from_state} -> {reaped.to_state}: {reaped.reason}")
+    for end in done.ending:
+        told = f"ended at {end.ends:%Y-%m-%d %H:%M} UTC, "
+        if end.deleted:
+            told += f"and is deleted; `graveler undo {end.branch}` restores it"
+        else:
+            told = end.reason if end.reason.startswith("ends") else f"{told}but {end.reason}"
+        yield f"branch {end.branch}: {told}"
     for mark in done.marks:
         yield from mark_lines(session, mark)
     if done.dry_run:
@@ -372,6 +379,7 @@ def _shape(done: "Maintenance") -> dict[str, Any]:
         "dry_run": done.dry_run,
         "branches": [_branch_shape(state) for state in done.branches],
         "reaped": [shape_of(reaped) for reaped in done.reaped],
+        "ending": [{**asdict(end), "ends": moment(end.ends)} for end in done.ending],
         "marks": [mark_shape(mark) for mark in done.marks],
         "errors": [{"code": str(error.code), "message": str(error)} for error in done.errors],
     }

@@ -1,10 +1,13 @@
 """``graveler branch`` and ``graveler tag``: branches, their protection, and tags."""
 
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
-from graveler.cli.arguments import Address, LimitOption
+from graveler.cli.arguments import Address, LimitOption, read_duration
+from graveler.cli.failure import UsageError
 from graveler.cli.session import Session
+from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
 from graveler.errors import StagedByOthersError
 from graveler.model import BranchRecord
@@ -21,7 +24,13 @@ _Against = Annotated[
 
 @verb("branch create")
 def _create(
-    session: Session, name: _Name, source: str = "", *, exist_ok: bool = False, hidden: bool = False
+    session: Session,
+    name: _Name,
+    source: str = "",
+    *,
+    exist_ok: bool = False,
+    hidden: bool = False,
+    ttl: str = "",
 ) -> None:
     """Make a branch; it copies nothing.
 
@@ -29,12 +38,36 @@ def _create(
         source: Branch, tag or commit to start from; else the default branch.
         exist_ok: No error if it exists already.
         hidden: Leave it out of listings, except list --all.
+        ttl (TIME): Time to live, as in 14d: then `maintain` deletes it.
     """
     branch = session.repository.create_branch(
-        name, source or session.default_branch, exist_ok=exist_ok, hidden=hidden
+        name,
+        source or session.default_branch,
+        exist_ok=exist_ok,
+        hidden=hidden,
+        ttl=read_duration("--ttl", ttl) if ttl else None,
     )
     head = branch.head.id
     session.out.show({"name": name, "commit": head}, f"made branch {name} at {head[:12]}")
+
+
+@verb("branch expire")
+def _expire(session: Session, name: _Name, *, ttl: str = "", never: bool = False) -> None:
+    """Set when a branch ends, counted from now.
+
+    `maintain` names it in its last three days and then deletes it, unless files are staged on it,
+    a run is to be published to it, or it is protected. `graveler undo` restores it.
+
+    Args:
+        ttl (TIME): Time to live, as in 14d.
+        never: It does not end.
+    """
+    if bool(ttl) == never:
+        raise UsageError("give --ttl TIME, or --never")
+    length = read_duration("--ttl", ttl) if ttl else None
+    record = session.repository.expire_branch(name, length)
+    shown = f"ends at {_minute(record.ends)}" if record.ends else "does not end"
+    session.out.show({"name": name, "ends": moment(record.ends)}, f"branch {name} {shown}")
 
 
 @verb("branch list")
@@ -52,6 +85,7 @@ def _list(
     for record in session.repository.branches(hidden=everything, limit=limit, after=after):
         shape = _shape(record, rules)
         note = "  (protected)" if shape["protected"] else ""
+        note += f"  (ends at {_minute(record.ends)})" if record.ends else ""
         head = out.style(record.commit_id[:12], "yellow")
         out.show(shape, f"{head}  {record.name}{note}")
 
@@ -131,7 +165,12 @@ def _shape(record: BranchRecord, rules: dict[str, tuple[str, ...]]) -> dict[str,
         "protected": bool(against),
         "against": [action for action in ACTIONS if action in against],
         "attempt": record.attempt,
+        "ends": moment(record.ends),
     }
+
+
+def _minute(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
 @verb("tag create")

@@ -100,6 +100,7 @@ class GravelerMaintainOperator(GravelerOperator):
         self.log.info("Packed: %s", row["packed"])
         for reaped in row["reaped"]:
             self.log.warning("Run %(key)r: %(from)s to %(to)s: %(reason)s", reaped)
+        self.log.info("Branches that end: %s", row["branches"])
         self.log.info("Marks of garbage: %s", row["marks"])
         done.check()
         return row

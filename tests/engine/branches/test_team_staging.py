@@ -18,6 +18,7 @@ from graveler.errors import (
     StagedByOthersError,
 )
 from graveler.model import Entry
+from graveler.repository.positions import delete_branch
 from graveler.testing import World
 from graveler.testing.world import START
 from graveler.values import (
@@ -273,3 +274,66 @@ def test_a_commit_of_ones_own_leaves_the_others_staged(repo, put):
         dev.commit("none", mine=True, allow_empty=True)
     assert dev.commit("mine", mine=True).committer == "bob"
     assert authors(dev) == {}
+
+
+def ending(repo, **terms):
+    done = repo.maintain(pack=False, gc=False, **terms)
+    done.check()
+    return {end.branch: end.reason or end.deleted for end in done.ending}
+
+
+def test_a_branch_ends_unless_something_keeps_it(world, repo):
+    for name in ("plain", "staged", "target", "kept", "moved", "freed"):
+        repo.create_branch(name, ttl="14d")
+    repo.runs.open("hourly", into="target")
+    repo.protection.add("kept", ["delete"])
+    world.clock.advance(timedelta(days=10))
+    repo.branch("staged").put("x", b"1")
+    assert ending(repo) == {}
+    world.clock.advance(timedelta(days=1, hours=12))
+    assert ending(repo)["plain"] == "ends in 2 days"
+    assert repo.expire_branch("moved", timedelta(hours=3)).ends < world.clock.now() + timedelta(
+        days=1
+    )
+    assert repo.expire_branch("freed", None).ends is None
+    world.clock.advance(timedelta(hours=1))
+    assert ending(repo)["moved"] == "ends in 1 hour"
+    world.clock.advance(timedelta(days=2))
+    world.clock.advance(timedelta(hours=12))
+    expected = {
+        "plain": True,
+        "moved": True,
+        "staged": "files are staged on it",
+        "target": "run 'hourly' is to be published to it",
+        "kept": "it is protected against delete",
+    }
+    assert ending(repo, dry_run=True) == expected
+    assert ending(repo) == expected
+    assert {record.name for record in repo.branches()} >= {"staged", "target", "kept", "freed"}
+    assert next(repo.moves("plain")).action == "delete"
+    repo.undo("plain")
+    assert ending(repo).keys() == {"staged", "target", "kept"}
+    with pytest.raises(InvalidInputError, match="default branch"):
+        repo.expire_branch("main", "1d")
+    with pytest.raises(InvalidInputError):
+        repo.create_branch("none", ttl="0d")
+
+
+def test_what_is_staged_during_the_deletion_comes_back(repo, put):
+    assert delete_branch(repo.stores, "dev", unless=lambda _: put("ann", "late") or "") == ""
+    repo.undo("dev")
+    assert authors(repo.branch("dev")) == {"late": "ann"}
+
+
+def test_a_branch_whose_end_is_moved_meanwhile_stays(world, repo):
+    repo.create_branch("pr", ttl="1h")
+    world.clock.advance(timedelta(hours=2))
+    tried = []
+
+    def kept(record):
+        if not tried:
+            tried.append(repo.expire_branch("pr", "1d"))
+        return "" if record.ends < world.clock.now() else "moved"
+
+    assert delete_branch(repo.stores, "pr", unless=kept) == "moved"
+    assert repo.branch("pr").head
