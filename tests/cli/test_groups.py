@@ -114,7 +114,7 @@ def test_a_hard_reset_puts_the_branch_elsewhere(cli, history):
     assert said.out == f"dropped 0 staged files on dev, now at {at}\n"
     history.branch("dev").put("x", b"1")
     assert cli("branch", "reset", "dev").out == (
-        "dropped 1 staged file on dev; `graveler undo dev` takes it back\n"
+        "dropped 1 staged file on dev; `graveler undo dev` undoes it\n"
     )
 
 

@@ -122,7 +122,7 @@ def test_what_others_staged_is_dropped_after_a_question(cli, history, monkeypatc
         assert cli("branch", "reset", "dev", stdin="n\n").code == 1
         said = cli("branch", "reset", "dev:b/", stdin="y\n")
         assert "also of bob (1); drop them? [y/N]" in said.err
-    assert said.out.endswith("dropped 1 staged file on dev; `graveler undo dev` takes it back\n")
+    assert said.out.endswith("dropped 1 staged file on dev; `graveler undo dev` undoes it\n")
     assert "reset from" in cli("reflog", "dev", "-n", "1").out
     assert ", dropped 1 staged file, by ann" in cli("reflog", "dev", "-n", "1").out
     assert cli("undo", "dev").out.endswith("again, with 1 staged file that was dropped\n")

@@ -101,7 +101,7 @@ def _delete(session: Session, name: _Name) -> None:
 def _reset(session: Session, where: list[str], *, hard: str = "", yes: bool = False) -> None:
     """Drop what is staged on a branch; with --hard, also move it to another commit.
 
-    `graveler undo` takes it back, until garbage collection has removed the files.
+    `graveler undo` undoes it, until garbage collection has removed the files.
 
     Args:
         where (BRANCH[:PATH]...): The branch; with paths, folders (which end with '/') or
@@ -122,7 +122,7 @@ def _reset(session: Session, where: list[str], *, hard: str = "", yes: bool = Fa
         {"name": branch.name, "discarded": dropped, "commit": head},
         f"dropped {dropped:,} staged {'file' if dropped == 1 else 'files'} on {branch.name}"
         + (f", now at {head[:12]}" if hard else "")
-        + (f"; `graveler undo {branch.name}` takes it back" if dropped else ""),
+        + (f"; `graveler undo {branch.name}` undoes it" if dropped else ""),
     )
 
 

@@ -50,7 +50,7 @@ def repo(world):
 
 @pytest.fixture
 def put(repo, monkeypatch):
-    """Put files on dev as somebody."""
+    """Put files on dev as an author."""
 
     def done(author, *paths, text="new"):
         monkeypatch.setenv("GRAVELER_COMMITTER", author)
