@@ -59,7 +59,7 @@ def gather(scenario: Scenario, run: Run) -> Evidence:
         commits=_commits(repository, heads.values(), told),
         heads=heads,
         sealed={name: record.sealed_tokens for name, record in records.items()},
-        orphans=_orphans(run, records.values()),
+        orphans=_orphans(run, repository, records.values()),
         broken=[*run.watch.broken, *_missing(run, repository, heads)],
         struck=run.struck,
         allowed=scenario.errors,
@@ -79,8 +79,11 @@ def _missing(run: Run, repository: Repository, heads: Iterable[str]) -> list[str
     ]
 
 
-def _orphans(run: Run, records: Iterable[BranchRecord]) -> list[str]:
+def _orphans(run: Run, repository: Repository, records: Iterable[BranchRecord]) -> list[str]:
     named = {token for r in records for token in (r.staging_token, *r.sealed_tokens)}
+    named |= {token for r in records for dropped in r.dropped for token in dropped.tokens}
+    lives = repository.stores.refs.moves.all_lives().values()
+    named |= {token for each in lives for life in each for token in life.staged}
     staged = (name for name in run.world.shared.partitions if name.startswith("staging:"))
     return [token for name in staged if (token := name.rpartition(":")[2]) not in named]
 

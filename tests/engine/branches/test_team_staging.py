@@ -12,6 +12,7 @@ from graveler.base.globs import matches
 from graveler.errors import (
     CorruptionError,
     ExpiredError,
+    GravelerError,
     InvalidInputError,
     NoChangesError,
     RefNotFoundError,
@@ -31,7 +32,7 @@ from graveler.values import (
     staged_epoch,
     staged_value,
 )
-from tests.harness.worlds import tree
+from tests.harness.worlds import ScriptedWorld, interleave, outcome_of, tree
 
 
 @pytest.fixture
@@ -337,3 +338,43 @@ def test_a_branch_whose_end_is_moved_meanwhile_stays(world, repo):
 
     assert delete_branch(repo.stores, "pr", unless=kept) == "moved"
     assert repo.branch("pr").head
+
+
+BESIDE = {
+    "put": lambda repo: repo.branch("main").put("x", b"newer"),
+    "delete": lambda repo: repo.branch("main").delete("y"),
+    "commit": lambda repo: repo.branch("main").commit("z"),
+    "reset": lambda repo: repo.branch("main").reset(),
+    "paths": lambda repo: repo.branch("main").reset(paths=["z"]),
+    "undo": lambda repo: repo.undo("main"),
+    "mark": lambda repo: repo.gc.mark(grace="0s"),
+}
+
+
+def with_a_reset(repo):
+    main = repo.branch("main")
+    main.put_many([("x", b"1"), ("y", b"1")])
+    main.reset(paths=["x", "y"])
+    main.put("z", b"1")
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_an_undo_of_a_reset_beside_others_is_before_or_after_them(beside):
+    orders = []
+    for steps in ([repo_undo, BESIDE[beside]], [BESIDE[beside], repo_undo], [BESIDE[beside]]):
+        repo = ScriptedWorld().repo(scripted=False)
+        with_a_reset(repo)
+        results = [outcome_of(step, repo) for step in steps]
+        orders.append((tree(repo.branch("main")), isinstance(results[-1], GravelerError)))
+
+    def check(world, outcome, _):
+        seen = tree(world.repo(scripted=False).branch("main"))
+        assert seen in [files for files, _ in orders], outcome
+        if not isinstance(outcome, GravelerError):
+            assert seen in [files for files, failed in orders[:2] if not failed]
+
+    interleave(with_a_reset, repo_undo, BESIDE[beside], check, step=3)
+
+
+def repo_undo(repo):
+    repo.undo("main")

@@ -10,12 +10,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a reset keeps the live token",
         (
             Edit(
-                "repository.positions:reset",
-                "dropped = (record.staging_token, *record.sealed_tokens)",
+                "repository.resets:reset",
+                "dropped = _tokens(record)",
                 "dropped = record.sealed_tokens",
             ),
             Edit(
-                "repository.positions:reset",
+                "repository.resets:reset",
                 "staging_token=token, sealed_tokens=()",
                 "sealed_tokens=()",
             ),
@@ -26,17 +26,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "a reset leaves what is sealed",
         (
             Edit(
-                "repository.positions:reset",
-                "dropped = (record.staging_token, *record.sealed_tokens)",
+                "repository.resets:reset",
+                "dropped = _tokens(record)",
                 "dropped = (record.staging_token,)",
             ),
-            Edit("repository.positions:reset", ", sealed_tokens=()", ""),
+            Edit("repository.resets:reset", ", sealed_tokens=()", ""),
         ),
         ("reset-sealed",),
     ),
     one_edit(
         "a reset writes without a condition",
-        "repository.positions:reset",
+        "repository.resets:reset",
         "move(stores.refs, name, change,",
         f"stores.refs.branches.replace(change(stores.refs.branches.get(name)), {_PRESENT})\n"
         "        (lambda *_, **__: None)(stores.refs, name, change,",
@@ -50,11 +50,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "delete-branch",
     ),
     one_edit(
-        "what is staged on a deleted branch stays",
-        "repository.positions:delete_branch",
-        "stores.staging.drop(*tokens)",
-        "pass",
+        "what is staged on a deleted branch is not noted",
+        "refs.moves:Moves.deleting",
+        "(*record.sealed_tokens, record.staging_token)",
+        "()",
         "delete-branch",
+    ),
+    one_edit(
+        "a reset of paths leaves the writes in place",
+        "repository.resets:reset_paths",
+        "older.beneath_voids(record, record.sealed_tokens)",
+        "record",
+        "reset-paths-sealed",
     ),
     one_edit(
         "a branch is made without a condition",
@@ -134,12 +141,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a hard reset keeps the live token",
         (
             Edit(
-                "repository.positions:reset_hard",
-                "drop(result.tip.record.staging_token, *result",
-                "drop(*result",
+                "repository.resets:reset_hard",
+                "drop(*_tokens(result.tip.record))",
+                "drop(*result.tip.record.sealed_tokens)",
             ),
             Edit(
-                "repository.positions:reset_hard",
+                "repository.resets:reset_hard",
                 "staging_token=token, sealed_tokens=()",
                 "sealed_tokens=()",
             ),
@@ -150,11 +157,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "a hard reset leaves what is sealed",
         (
             Edit(
-                "repository.positions:reset_hard",
-                ".staging_token, *result.tip.record.sealed_tokens)",
-                ".staging_token)",
+                "repository.resets:reset_hard",
+                "drop(*_tokens(result.tip.record))",
+                "drop(result.tip.record.staging_token)",
             ),
-            Edit("repository.positions:reset_hard", ", sealed_tokens=()", ""),
+            Edit("repository.resets:reset_hard", ", sealed_tokens=()", ""),
         ),
         ("hard-reset-sealed",),
     ),

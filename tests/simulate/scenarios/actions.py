@@ -98,5 +98,9 @@ def reset(c: Client) -> None:
     c.reset()
 
 
+def reset_paths(c: Client) -> None:
+    c.reset(paths=["**"])
+
+
 def merge(source: str) -> Program:
     return lambda c: c.merge(source, writes={source: source})

@@ -12,6 +12,7 @@ from tests.simulate.scenarios.actions import (
     read_k,
     recut,
     reset,
+    reset_paths,
     sealed,
     start,
     two_sealed,
@@ -131,6 +132,24 @@ SCENARIOS: tuple[Scenario, ...] = (
             "writer": in_turn(put("k", "new"), read_k),
             "reset": in_turn(reset, list_all),
         },
+        sealed,
+    ),
+    Scenario(
+        "reset-paths-commit",
+        {"writer": put("k", "new"), "committer": commit, "reset": reset_paths},
+        sealed,
+    ),
+    Scenario(
+        "reset-paths-sealed",
+        {
+            "writer": in_turn(put("k", "new"), read_k),
+            "reset": in_turn(reset_paths, list_all),
+        },
+        sealed,
+    ),
+    Scenario(
+        "reset-paths-twice",
+        {"one": reset_paths, "other": in_turn(reset_paths, put("k", "new"), list_all)},
         sealed,
     ),
     Scenario(

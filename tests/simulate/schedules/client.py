@@ -198,10 +198,10 @@ class Client:
 
         return self._do(operation, make)
 
-    def reset(self, branch: str = "main") -> None:
-        """Discard the staged writes."""
+    def reset(self, branch: str = "main", *, paths: Sequence[str] | None = None) -> None:
+        """Drop the staged writes, all that there are: `paths` match every path."""
         operation = self._operation("reset", branch)
-        self._do(operation, lambda: _branch(self.repository, branch).reset())
+        self._do(operation, lambda: _branch(self.repository, branch).reset(paths=paths))
 
     def revert(self, commit: str, branch: str = "main", *, writes: Writes) -> Any:
         """Revert a commit; `writes` holds the values that the branch gets."""
