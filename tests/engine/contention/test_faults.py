@@ -175,8 +175,9 @@ RULES = {
         lambda repo: repo.gc.adopt(agree=True),
     ),
     "expire missing": (start, lambda repo: repo.expire_missing()),
+    "expire branch": (start, lambda repo: repo.expire_branch("dev", "14d")),
 }
-"""Operations that set rules of garbage collection: they change no branch, tag or staged write."""
+"""Operations that set rules of garbage collection, or the end of a branch: they change no branch, tag or staged write."""
 
 DONE = (NoChangesError, AlreadyExistsError, RefNotFoundError)
 """Errors of a repetition when the first try landed without an acknowledgement."""

@@ -189,7 +189,7 @@ def publish(repo):
 @pytest.mark.parametrize("mover", [revert, pick, reset, undo])
 def test_a_run_that_is_published_beside_another_mover_lands_once(mover):
     def check(world, landed, other):
-        assert isinstance(other, Commit | None)
+        assert isinstance(other, Commit | int | None)
         repo = world.repo(scripted=False)
         if mover in (reset, undo) and isinstance(landed, MergeConflictError):
             # main has dropped the commit from which the run was forked
