@@ -14,7 +14,14 @@ from graveler.model import Entry
 from graveler.refs.commits import encode_commit
 from graveler.testing.clock import FakeClock
 from graveler.testing.world import link_unseen
-from graveler.values import decode_value, encode_entry, encode_value, record_id, stage_entry
+from graveler.values import (
+    decode_value,
+    encode_entry,
+    encode_value,
+    record_id,
+    stage_entry,
+    write_start,
+)
 
 EVERYWHERE = ("dev", "main", "run-hour-3-", "run-hour-4-", "tag v1")
 HEADS = ("dev", "main", "run-hour-3-", "run-hour-4-")
@@ -98,7 +105,8 @@ def staged_nonsense(damage):
 def staged_with_another_id(damage):
     damage.repo.branch("dev").put("dev/staged", b"123")
     raw = damage.staged("dev", b"dev/staged")
-    damage.stage("dev", b"dev/staged", raw[:1] + bytes(32) + raw[33:])
+    start = write_start(raw) + 1
+    damage.stage("dev", b"dev/staged", raw[:start] + bytes(32) + raw[start + 32 :])
     return "dev:dev/staged"
 
 
