@@ -9,6 +9,7 @@ import pytest
 
 from graveler.errors import NoChangesError
 from graveler.model import Entry
+from graveler.values import write_start
 from tests.harness.worlds import ScriptedWorld
 
 BYTES = b"delay,2\n"
@@ -129,7 +130,8 @@ def test_linking_one_address_twice_gives_one_record(repo, tmp_path):
 
     def staged():
         record = repo.stores.refs.branches.get("main")
-        return repo.stores.staging.get([record.staging_token], b"a")
+        write = repo.stores.staging.get([record.staging_token], b"a")
+        return write[write_start(write) :]
 
     there = tmp_path / "there.csv"
     there.write_bytes(BYTES)

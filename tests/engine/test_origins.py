@@ -185,7 +185,8 @@ CALLS = {
     "builds a candidate, which gates judge": "Ingestion.release Run.publish",
     "undoes a published run": "Runs.rollback",
     "takes the name of a branch that it works on": """
-        Repository.branch Repository.delete_branch Repository.ingestion Repository.moves
+        Repository.branch Repository.delete_branch Repository.expire_branch
+        Repository.ingestion Repository.moves
         Repository.pack Repository.undo Tables.batch_writer Tables.compact Tables.transaction""",
     "reads": """
         Repository.commit Repository.diff Repository.log Repository.ref Repository.stats
