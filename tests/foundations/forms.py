@@ -64,6 +64,7 @@ REPOSITORY = Form(RepositoryRecord.encode, lambda raw: RepositoryRecord.decode(r
 FORMS = {
     "branch": BRANCH,
     "branch of a run": BRANCH,
+    "branch that ends": BRANCH,
     "commit": COMMIT,
     "commit without spans": COMMIT,
     "expired commit": of(commits.EXPIRED),

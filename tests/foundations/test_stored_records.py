@@ -96,3 +96,10 @@ def test_damage_is_told_by_record_field_and_value(name, damage, said):
     stored = json.loads(STORED[name].decode("utf-8", "surrogatepass"))
     with pytest.raises(CorruptionError, match=f"cannot be read: {said}"):
         FORMS[name].decode(encode_json(stored | damage))
+
+
+def test_the_last_page_of_a_users_branch_names_what_was_staged():
+    moved = moves.decode_moves(STORED["page of moves"])
+    page = {"hidden": False, "moves": moved, "run": False, "staged": ["t1", "t2"]}
+    life = moves._decode_life(b"dev/b1/deleted.00000000.1", encode_json(page))
+    assert life.staged == ("t1", "t2")

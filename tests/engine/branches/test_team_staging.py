@@ -359,7 +359,7 @@ def with_a_reset(repo):
 
 
 @pytest.mark.parametrize("beside", BESIDE)
-def test_an_undo_of_a_reset_beside_others_is_before_or_after_them(beside):
+def test_an_undo_beside_others_is_before_or_after_them(beside):
     orders = []
     for steps in ([repo_undo, BESIDE[beside]], [BESIDE[beside], repo_undo], [BESIDE[beside]]):
         repo = ScriptedWorld().repo(scripted=False)
