@@ -190,23 +190,28 @@ def commit_some(repo):
     return repo.branch("main").commit("some", paths=["a/"])
 
 
+def commit_mine(repo):
+    return repo.branch("main").commit("some", paths=["a/"], mine=True)
+
+
 OLD = {"a/1": "old", "b/1": "old"}
 SHOWN = {"a/1": "newest", "a/2": "new", "b/1": "new", "b/2": "newest"}
 SOME = {**SHOWN, "b/1": "old"}
 del SOME["b/2"]
 
 
+@pytest.mark.parametrize("chosen", [commit_some, commit_mine])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_at_any_call_loses_no_staged_write(fault):
+def test_a_fault_at_any_call_loses_no_staged_write(fault, chosen):
     """Nor does it bring an older write back. A commit that fails is not there."""
-    for world, what, error in struck_worlds(fault, over_a_dead_committer, commit_some, step=4):
+    for world, what, error in struck_worlds(fault, over_a_dead_committer, chosen, step=4):
         repo = world.repo(scripted=False)
         main = repo.branch("main")
         landed = {True: [SOME], False: [OLD] if isinstance(error, GravelerError) else [OLD, SOME]}
         assert tree(repo.ref("main")) in landed[error is None], what
         assert tree(main) == SHOWN, what
         with suppress(NoChangesError):
-            commit_some(repo)
+            chosen(repo)
         assert tree(repo.ref("main")) == SOME, what
         put(main, "a/1", text="later")
         assert staged(main) == {"a/1": "changed", "b/1": "changed", "b/2": "added"}, what
