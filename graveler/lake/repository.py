@@ -98,7 +98,7 @@ class Repository(Upkeep):
             exist_ok: Return the existing branch of that name.
             hidden: Leave it out of listings, like the branches of runs.
             ttl: Time to live, as in ``14d``. The first `maintain` after it deletes the branch, as
-                `expire_branch` describes. None: the branch stays.
+                `expire_branch` describes. None: the branch stays. A branch that exists keeps its end.
 
         Raises:
             AlreadyExistsError: The name is taken, and `exist_ok` is not set.

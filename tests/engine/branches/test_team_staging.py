@@ -5,7 +5,7 @@ from datetime import timedelta
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graveler.base.globs import matches
@@ -247,6 +247,15 @@ def done(repo, step, text):
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(STEPS, max_size=9))
+@example(  # bob's write is sealed beneath ann's
+    [
+        ("put", "ann", {"b/1"}),
+        ("put", "bob", {"a/1"}),
+        ("commit", "ann", None, True),
+        ("put", "ann", {"a/1"}),
+        ("commit", "ann", None, True),
+    ]
+)
 def test_a_team_stages_commits_drops_and_undoes_as_dicts_do(steps):
     repo = World().open().create_repository("flights")
     dev, model = repo.create_branch("dev"), Model()
