@@ -14,6 +14,7 @@ from typing import BinaryIO
 from unicodedata import normalize
 
 from graveler.base.background import Progress
+from graveler.base.globs import matches
 from graveler.base.local_files import prune_folders
 from graveler.base.parallel import Bounds, in_order
 from graveler.errors import (
@@ -46,13 +47,18 @@ _BLOCKED = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The tree that is downloaded."""
+    """The tree that is downloaded, or its files that match the pattern `only`."""
 
     name: str
     folder: str
     snapshot: AbstractContextManager[Scan]
     get: Callable[[Entry], bytes]
     open: Callable[[Entry], BinaryIO]
+    only: str = ""
+
+    def has(self, name: str) -> bool:
+        """Return whether a file below the folder is downloaded."""
+        return not self.only or matches(self.only, self.folder + name)
 
 
 _Job = tuple[Entry, Path | Exception]
@@ -83,11 +89,13 @@ def download(
         def entries() -> Iterator[tuple[str, Entry]]:
             for key, value in scan(start):
                 name = key[len(start) :].decode()
-                if not exclude.leaves_out(name):
+                if source.has(name) and not exclude.leaves_out(name):
                     yield name, decode_entry(key, value, scan.origin)
 
         if source.folder and next(scan(start), None) is None:
             raise ObjectNotFoundError(f"nothing below {source.folder!r} in {source.name!r}")
+        if source.only and next(entries(), None) is None:
+            raise ObjectNotFoundError(f"no file matches {source.only!r} in {source.name!r}")
         _refuse_folded(root, (name for name, _ in entries()))
         mirror = _Mirror(root, scan, start, exclude, own) if delete else None
         files = _Files(source, Place(root, own), mirror)

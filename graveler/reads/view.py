@@ -16,7 +16,7 @@ from graveler.base.parallel import thread_count
 from graveler.committed.cache.flat import Run
 from graveler.committed.lookup import find_many
 from graveler.committed.metarange import get, prefix_end, read, runs
-from graveler.errors import CorruptionError, ObjectNotFoundError
+from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Commit, Entry, Prefix, Transfer
 from graveler.reads.files import open_entry, read_entry
 from graveler.reads.listing import Row, Scan, first_key, list_entries
@@ -229,6 +229,7 @@ class View(RefLike):
         *,
         delete: bool = False,
         exclude: Iterable[str] = (),
+        only: str = "",
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Transfer:
@@ -244,6 +245,8 @@ class View(RefLike):
             exclude: Patterns of names below the folder that are neither written nor deleted:
                 ``*.tmp``, ``_*``. A ``*`` also matches slashes. A matching folder is excluded with
                 all files below it.
+            only: Write only the files whose whole paths match this pattern, as in
+                ``output/*/part-*.parquet``. Not together with `delete`.
             threads: How many files are written at the same time, as in `get_many`.
             progress: Called with the numbers of completed and of known files.
 
@@ -266,9 +269,18 @@ class View(RefLike):
         root, left_out = args.file_path(folder, "folder"), Pattern(args.excluded(exclude))
         own = lake_files(self.repository)
         if args.flag(delete, "delete"):
+            if only:
+                raise InvalidInputError(f"only={only!r} together with delete: give one of them")
             own.check_apart(root, left_out)
         return download(
-            Source(self.name, start, self._snapshot(first, first), self.get, self.open),
+            Source(
+                self.name,
+                start,
+                self._snapshot(first, first),
+                self.get,
+                self.open,
+                args.text(only, "only", empty=True),
+            ),
             root,
             delete=delete,
             exclude=left_out,

@@ -247,7 +247,13 @@ class BranchWriter(View):
         return self._writes.stage(entries)
 
     def copy(
-        self, source: str | Commit | RefLike, path: PathText, to: PathText, *, replace: bool = False
+        self,
+        source: str | Commit | RefLike,
+        path: PathText,
+        to: PathText,
+        *,
+        replace: bool = False,
+        only: str = "",
     ) -> int:
         """Stage files of another tree, or of this one, under other paths. No bytes are copied.
 
@@ -260,6 +266,8 @@ class BranchWriter(View):
             path: A file, or a folder, which ends with a slash, with all files below it. "" is the
                 whole tree.
             replace: Delete the other files below the folder `to`, in the same step.
+            only: Copy only the files of the folder whose whole paths match this pattern, as in
+                ``output/*/part-*.parquet``.
 
         Returns:
             The number of copied files.
@@ -276,7 +284,7 @@ class BranchWriter(View):
                 f"source {view.name!r} is of repository {view.repository.name!r}: only its bytes can "
                 "be copied, with put(path, source.open(path))"
             )
-        place = copies.Place.of(path, to)
+        place = copies.Place.of(path, to, args.text(only, "only", empty=True))
         origins.refuse_origin(self.repository, self.name, view._origin)
         if path == to and isinstance(view, BranchWriter) and view.name == self.name:
             raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
@@ -287,7 +295,7 @@ class BranchWriter(View):
         """Return the commit of a ref expression, for reading."""
         return Ref(self.repository, resolve_to_read(self.repository.refs, ref), name=ref)
 
-    def move(self, path: PathText, to: PathText) -> int:
+    def move(self, path: PathText, to: PathText, *, only: str = "") -> int:
         """Stage files under other paths and the deletion of the old ones. No bytes are copied.
 
         Both become visible in one step. A write to a moved file that was acknowledged before the
@@ -297,12 +305,13 @@ class BranchWriter(View):
         Args:
             path: A file, or a folder, which ends with a slash, with all files below it.
             to: The destination: a file or a folder, like `path`. Existing files are replaced.
+            only: Move only the files of the folder whose whole paths match this pattern.
 
         Returns:
             The number of moved files.
         """
         path, to = args.prefix_text(path, "path"), args.prefix_text(to, "to")
-        place = copies.Place.of(path, to)
+        place = copies.Place.of(path, to, args.text(only, "only", empty=True))
         if path == to:
             raise InvalidInputError(f"path={path!r}, to={to!r}: give two different places")
         self._note([path])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graveler.base.globs import matches
 from graveler.errors import (
     GravelerError,
     InvalidInputError,
@@ -97,6 +98,13 @@ def test_copies_and_moves_that_make_no_sense_are_refused(main, path, to, error, 
     assert tree(main) == before
 
 
+def test_a_pattern_is_of_files_of_a_folder(main):
+    with pytest.raises(InvalidInputError, match="give a folder"):
+        main.copy(main, "a/1", "b", only="a/*")
+    with pytest.raises(ObjectNotFoundError, match=r"nothing at 'a/\*\*/x' in 'main'"):
+        main.move("a/", "b/", only="a/**/x")
+
+
 def test_a_copy_in_a_run_is_an_input_of_it(repo, main):
     dev = repo.create_branch("dev")
     put(dev, "in/1")
@@ -125,18 +133,27 @@ def lay(main, committed, staged):
             put(main, path, text=text)
 
 
-@settings(max_examples=30, deadline=None)
-@given(TREES, TREES, FOLDERS, FOLDERS, st.sampled_from(["copy", "mirror", "move"]), st.booleans())
-def test_copies_and_moves_do_what_a_dict_does(committed, staged, source, to, action, small):
+@settings(max_examples=40, deadline=None)
+@given(
+    TREES,
+    TREES,
+    FOLDERS,
+    FOLDERS,
+    st.sampled_from(["copy", "mirror", "move"]),
+    st.sampled_from(["", "**/p", "a/*", "**/b/**", "[ac]/"]),
+    st.booleans(),
+)
+def test_copies_and_moves_do_what_a_dict_does(committed, staged, source, to, action, only, small):
     main = ScriptedWorld().repo(scripted=False).branch("main")
     lay(main, committed, staged)
     before = tree(main)
-    moved = {
-        to + path[len(source) :]: text for path, text in before.items() if path.startswith(source)
+    taken = {
+        path for path in before if path.startswith(source) and (not only or matches(only, path))
     }
+    moved = {to + path[len(source) :]: before[path] for path in taken}
     expected = dict(before)
     if action == "move":
-        expected = {path: text for path, text in before.items() if not path.startswith(source)}
+        expected = {path: text for path, text in before.items() if path not in taken}
     elif action == "mirror":
         expected = {path: text for path, text in before.items() if not path.startswith(to)}
     expected |= moved
@@ -148,9 +165,9 @@ def test_copies_and_moves_do_what_a_dict_does(committed, staged, source, to, act
             patch.setattr(copies, "CHUNK", 2)
         try:
             if action == "move":
-                main.move(source, to)
+                main.move(source, to, only=only)
             else:
-                main.copy(main, source, to, replace=action == "mirror")
+                main.copy(main, source, to, replace=action == "mirror", only=only)
         except (InvalidInputError, ObjectNotFoundError):
             assert expected == before
     assert tree(main) == expected

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from graveler.base.background import batches
+from graveler.base.globs import compiled, matches
 from graveler.base.names import check_path
 from graveler.committed.metarange import get
 from graveler.errors import InvalidInputError, ObjectNotFoundError
@@ -36,25 +37,33 @@ class Place(NamedTuple):
 
     Attributes:
         source: The key of the file, or the start of keys, which ends with a slash or is empty.
+        only: The pattern of the files of a folder, or "" for all.
     """
 
     source: bytes
     to: bytes
     folder: bool
+    only: str = ""
 
     @classmethod
-    def of(cls, source: str, to: str) -> "Place":
+    def of(cls, source: str, to: str, only: str = "") -> "Place":
         """Return the place of two paths."""
         folder = not source or source.endswith("/")
         if folder != (not to or to.endswith("/")):
             raise InvalidInputError(
                 f"from {source!r} to {to!r}: give two files, or two folders, which end with '/'"
             )
-        return cls(first_key(source), first_key(to), folder)
+        if only:
+            compiled(only)
+            if not folder:
+                raise InvalidInputError(f"only={only!r}: a file is copied as it is; give a folder")
+        return cls(first_key(source), first_key(to), folder, only)
 
     def covers(self, key: bytes) -> bool:
         """Return whether the key is at the source, or below it."""
-        return key.startswith(self.source) if self.folder else key == self.source
+        if not self.folder:
+            return key == self.source
+        return key.startswith(self.source) and (not self.only or matches(self.only, key.decode()))
 
     def moved(self, key: bytes) -> bytes:
         """Return the key at the destination."""
@@ -145,9 +154,9 @@ class Reading:
         with snapshot(Ref(self._stores, self.head), place.source, place.source) as scan:
             committed = ((key, (value, True)) for key, value in scan(place.source))
             for key, (value, is_committed) in combine([staged, committed]):
-                if not place.covers(key):
+                if not place.folder and not place.covers(key):
                     return  # a file is the first key that starts with its path
-                if value is not None:
+                if value is not None and place.covers(key):
                     yield key, (value, is_committed)
 
     def find(self, key: bytes) -> tuple[bytes, bool] | None:
@@ -203,6 +212,6 @@ def rows_at(
 
 def nothing_at(name: str, place: Place) -> ObjectNotFoundError:
     """Return the error for a view without files at the source of a place."""
-    path = place.source.decode()
+    path = place.only or place.source.decode()
     hint = "" if place.folder else f"; give {path + '/'!r} for what is below it"
     return ObjectNotFoundError(f"nothing at {path!r} in {name!r}{hint}")

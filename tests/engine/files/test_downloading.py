@@ -104,6 +104,17 @@ def test_a_mirror_deletes_what_the_tree_does_not_have(filled, here):
     assert here.parent.is_dir()
 
 
+def test_a_pattern_chooses_the_files(filled, here):
+    chosen = {name: text for name, text in FILES.items() if name.startswith("sub/")}
+    (here / "mine").write_text("stays")
+    assert filled.download("in", here, only="in/sub/**").files == len(chosen) > 1
+    assert local(here) == {**chosen, "mine": "stays"}
+    with pytest.raises(ObjectNotFoundError, match=r"no file matches 'in/\*z' in 'main'"):
+        filled.download("in", here, only="in/*z")
+    with pytest.raises(InvalidInputError, match="together with delete"):
+        filled.download("in", here, only="in/*", delete=True)
+
+
 @pytest.mark.parametrize("name", ["sub/mine", "mine[1].csv", "m[1]/mine.csv"])
 def test_what_is_excluded_is_neither_downloaded_nor_deleted(repo, filled, here, name):
     """An excluded name may look like a pattern."""
