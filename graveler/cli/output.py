@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any, TextIO
 
 import typer
@@ -17,6 +18,21 @@ _KIB = 1024
 _OURS = f"\x1b{secrets.token_hex(8)}"
 """Begins a style of this process. No stored text can have it."""
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
+_DAY = 86_400
+_AGES = {
+    "second": (1, 90),
+    "minute": (60, 90 * 60),
+    "hour": (3_600, 36 * 3_600),
+    "day": (_DAY, 14 * _DAY),
+    "week": (7 * _DAY, 70 * _DAY),
+    "month": (30 * _DAY, 365 * _DAY),
+    "year": (365 * _DAY, float("inf")),
+}
+"""Units of an age in seconds, and the age from which a larger unit is used."""
+
+
+SIGNS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
+"""The sign and the colour of each kind of change."""
 
 
 class ReaderGoneError(Exception):
@@ -55,6 +71,24 @@ def size_text(size: int) -> str:
     return f"{size / _KIB**power:.1f} {_UNITS[power - 1]}"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: ``1,234 files``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def age_text(seconds: float) -> str:
+    """Return how long ago something was, in words."""
+    if seconds < 0:
+        return "in the future"
+    unit, size = next((unit, size) for unit, (size, end) in _AGES.items() if seconds < end)
+    return f"{counted(int(seconds // size), unit)} ago"
+
+
+def title(message: str) -> str:
+    """Return the first line of a commit's message."""
+    return next(iter(message.splitlines()), "(no message)")
+
+
 def field_lines(fields: Iterable[tuple[str, object]], width: int = 9) -> list[str]:
     """Return a line for each name and value."""
     return [f"{name:{width}}  {value}" for name, value in fields]
@@ -69,7 +103,15 @@ class Output:
             # a path that the terminal cannot show must not end a listing
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
+        self.terminal = sys.stdout.isatty() and not as_json
+        """Whether a person reads the lines as they come."""
         self._color = _wants_color(sys.stdout)
+
+    def time(self, when: datetime, now: datetime) -> str:
+        """Return how long ago `when` was, or the time if the reader is no terminal."""
+        if not self.terminal:
+            return f"{when:%Y-%m-%d %H:%M:%S}"
+        return age_text((now - when).total_seconds())
 
     def style(self, text: str, color: str = "", *, bold: bool = False, dim: bool = False) -> str:
         """Return the text in a colour if the reader is a terminal."""

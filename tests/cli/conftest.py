@@ -69,3 +69,11 @@ def runs(history):
     with pytest.raises(graveler.errors.GateFailedError):
         stopped()
     return history
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A person reads the output, on a terminal of 80 columns without colours."""
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")

@@ -1,12 +1,16 @@
 """``graveler cp``, ``mv`` and ``import``: they give files other paths without copying bytes."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
 from graveler.cli.output import size_text
+from graveler.cli.selection import folder_of, is_pattern
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+
+if TYPE_CHECKING:
+    from graveler.reads.view import View
 
 _Recursive = Annotated[bool, "(-r): Include everything below a folder."]
 _Target = Annotated[
@@ -29,18 +33,19 @@ def _cp(
     """Copy files to a branch, or within one; no byte is copied. A commit makes it permanent.
 
     Args:
-        source (REF:PATH): The source. A branch includes its staged files; any other ref, as in
-            main@:PATH, has only committed files.
+        source (REF:PATH): The source: a file, a folder with -r, or a pattern, whose files keep
+            their paths below the part without pattern. A branch includes its staged files; any
+            other ref, as in main@:PATH, has only committed files.
         replace: Remove files that the source lacks from the target folder.
     """
     origin, goal = Address.parse(source), _goal(target)
-    path, to = _paths(origin.path, goal.path, recursive=recursive)
     branch = session.branch(goal.ref)
     view = session.view(origin.ref)
-    count = branch.copy(view, path, to, replace=replace)
-    if path != origin.path and view.exists(origin.path):  # it is a file, too
+    path, to, only = _paths(view, origin.path, goal.path, recursive=recursive)
+    count = branch.copy(view, path, to, replace=replace, only=only)
+    if path != origin.path and not only and view.exists(origin.path):  # it is a file, too
         count += branch.copy(view, origin.path, to.rstrip("/"))
-    _show(session, "copied", branch.name, path, to, count)
+    _show(session, "copied", branch.name, only or path, to, count)
 
 
 @verb("mv")
@@ -48,7 +53,7 @@ def _mv(session: Session, source: str, target: _Target, *, recursive: _Recursive
     """Move files within a branch; no byte is copied. A commit makes it permanent.
 
     Args:
-        source (BRANCH:PATH): The source.
+        source (BRANCH:PATH): The source: a file, a folder with -r, or a pattern, as for cp.
     """
     origin, goal = Address.parse(source), _goal(target)
     if goal.ref not in {"", origin.ref}:
@@ -58,12 +63,12 @@ def _mv(session: Session, source: str, target: _Target, *, recursive: _Recursive
         )
     if not goal.path and ":" not in target:
         Address.of_file(target)
-    path, to = _paths(origin.path, goal.path, recursive=recursive)
     branch = session.branch(origin.ref)
-    count = branch.move(path, to)
-    if path != origin.path and branch.exists(origin.path):  # it is a file, too
+    path, to, only = _paths(branch, origin.path, goal.path, recursive=recursive)
+    count = branch.move(path, to, only=only)
+    if path != origin.path and not only and branch.exists(origin.path):  # it is a file, too
         count += branch.move(origin.path, to.rstrip("/"))
-    _show(session, "moved", branch.name, path, to, count)
+    _show(session, "moved", branch.name, only or path, to, count)
 
 
 def _show(session: Session, done: str, branch: str, path: str, to: str, count: int) -> None:
@@ -124,15 +129,17 @@ def _goal(text: str) -> Address:
     return goal if goal.path or "/" not in goal.ref else Address.of_file(text)
 
 
-def _paths(path: str, to: str, *, recursive: bool) -> tuple[str, str]:
-    """Return the two files, or the two folders with a slash at their ends."""
+def _paths(view: "View", path: str, to: str, *, recursive: bool) -> tuple[str, str, str]:
+    """Return two files, or two folders, which end with a slash, and the pattern of the files or ""."""
+    if is_pattern(path, view):
+        return folder_of(path), _folder(to), path
     if recursive:
-        return _folder(path), _folder(to)
+        return _folder(path), _folder(to), ""
     if not path or path.endswith("/"):
         raise UsageError(f"{path!r} is a folder: give -r to include everything below it")
     if not to or to.endswith("/"):
         to += path.rpartition("/")[2]
-    return path, to
+    return path, to, ""
 
 
 def _folder(path: str) -> str:

@@ -3,12 +3,22 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from graveler.base.arguments import expand_home
 from graveler.cli.arguments import Address, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
-from graveler.cli.output import Output, field_lines, size_text
+from graveler.cli.output import Output, counted, field_lines, size_text
+from graveler.cli.selection import (
+    LinesOption,
+    Listing,
+    folder_of,
+    is_pattern,
+    matching,
+    matching_folded,
+    total_text,
+)
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
@@ -30,24 +40,40 @@ _Threads = Annotated[int | None, {"min": 1, "max": 64}]
 
 
 @verb("ls")
-def _ls(session: Session, where: str = "", *, recursive: _Recursive = False) -> None:
+def _ls(
+    session: Session,
+    where: str = "",
+    *,
+    recursive: _Recursive = False,
+    limit: LinesOption = None,
+) -> None:
     """List files; a folder is one line.
 
     Args:
         where ([REF[:PATH]]): A branch (with its staged files), a tag, a commit or main~2; then
-            a folder.
+            a folder or a pattern, as in 'main:output/*/part-*.parquet'.
     """
     ref, path = Address.parse(where)
-    view = session.view(ref)
-    empty = True
+    view, listing = session.view(ref), Listing(session.out, limit)
+    files = folders = size = 0
     for item in _listing(view, path, recursive=recursive):
-        empty = False
-        _show_item(session.out, item)
-    if path and empty:
+        if isinstance(item, Prefix):
+            folders += 1
+        else:
+            files += 1
+            size += item.size
+        if listing.takes():
+            _show_item(session.out, item)
+    if path and not files + folders:
         raise ObjectNotFoundError(f"nothing at or below {path!r} in {view.name!r}")
+    listing.end(total_text(files, size, folders))
 
 
 def _listing(view: "View", path: str, *, recursive: bool) -> Iterator[Entry | Prefix]:
+    if is_pattern(path, view):
+        files_only = recursive or "**" in path
+        yield from matching(view, path) if files_only else matching_folded(view, path)
+        return
     folder = path
     if path and not path.endswith("/"):
         folder = path + "/"
@@ -88,7 +114,7 @@ def _stat(session: Session, file: _File) -> None:
 @verb("get")
 def _get(
     session: Session,
-    file: _File,
+    file: str,
     into: str = _STREAM,
     *,
     recursive: _Recursive = False,
@@ -96,10 +122,12 @@ def _get(
     exclude: list[str] | None = None,
     threads: _Threads = None,
 ) -> None:
-    """Read a file or a folder from the lake; existing files with equal content stay.
+    """Read a file, a folder, or the files that match a pattern; existing equal files stay.
 
     Args:
-        into ([FILE]): The file to write, a folder with -r; else the standard output.
+        file (REF:PATH): As in main:input/a.csv, or 'main:input/*/part-*.csv': files keep their
+            paths below the part without pattern.
+        into ([FILE]): The file to write, a folder with -r or a pattern; else the standard output.
         delete: With -r: delete files that the source does not have.
         exclude (PATTERN): With -r: leave these names out, as in '*.tmp'; repeat for more.
         threads (N): With -r: number of parallel transfers; by default it suits the store.
@@ -108,11 +136,15 @@ def _get(
         options = {"delete": delete, "exclude": exclude or (), "threads": threads}
         _get_folder(session, file, into, options)
         return
-    _refuse(delete=delete, exclude=exclude, threads=threads)
     ref, path = Address.of_file(file)
+    if is_pattern(path, view := session.view(ref)):
+        _refuse(delete=delete)
+        terms: dict[str, Any] = {"only": path, "exclude": exclude or (), "threads": threads}
+        _download(session, view, folder_of(path), into, terms)
+        return
+    _refuse(delete=delete, exclude=exclude, threads=threads)
     if into == _STREAM and session.out.as_json:
         raise UsageError("--json would mix with the file's bytes: name a FILE to write to")
-    view = session.view(ref)
     entry = view.stat(path)
     target = expand_home(into)
     if target.is_dir():
@@ -137,7 +169,7 @@ def _get(
 @verb("put")
 def _put(
     session: Session,
-    source: str,
+    sources: list[str],
     target: str,
     *,
     recursive: _Recursive = False,
@@ -149,25 +181,31 @@ def _put(
     follow_links: bool = True,
     threads: _Threads = None,
 ) -> None:
-    """Put a file or a folder on a branch; a commit makes it permanent.
+    """Put files or a folder on a branch; a commit makes it permanent.
 
     Files of a folder that the branch already has are skipped. After an error or Ctrl-C the same
     command resumes.
 
     Args:
-        source (FILE): A file, a folder with -r, or - for standard input.
-        target (BRANCH:PATH): The target; if it ends with a slash, the folder.
+        sources (FILE...): Files, a folder with -r, or - for standard input.
+        target (BRANCH:PATH): The target; if it ends with a slash, the folder. Several files
+            need a folder.
         content_type (TYPE): The media type.
         replace: Write even if the branch has the same content, as a repair.
         delete: With -r: delete files that the source does not have.
         exclude (PATTERN): With -r: leave these names out, as in '*.tmp'; repeat for more.
         follow_links: With -r: follow symbolic links; by default they are left out.
-        threads (N): With -r: number of parallel transfers; by default it suits the store.
+        threads (N): For several files: number of parallel transfers; by default it suits the
+            store.
     """
     name, path = Address.parse(target)
     if not path and "/" in name:  # a path without a colon, or a name that no branch has
         Address.of_file(target)
-    file = expand_home(source)
+    if len(sources) > 1 and (recursive or (path and not path.endswith("/"))):
+        raise UsageError(
+            f"{len(sources)} sources for {target!r}: put one folder with -r, or several files into "
+            "a folder, which ends with '/'"
+        )
     options: dict[str, Any] = {
         "content_type": content_type,
         "metadata": read_pairs(meta),
@@ -175,9 +213,26 @@ def _put(
     }
     if recursive:
         options |= {"delete": delete, "exclude": exclude or (), "follow_links": follow_links}
-        _put_folder(session, source, name, path, {**options, "threads": threads})
+        _put_folder(session, sources[0], name, path, {**options, "threads": threads})
         return
-    _refuse(delete=delete, exclude=exclude, threads=threads, no_follow_links=not follow_links)
+    _refuse(delete=delete, exclude=exclude, no_follow_links=not follow_links)
+    bodies = dict(_body(source, path, target) for source in sources)
+    if len(bodies) < len(sources):
+        raise UsageError(f"two sources for {target!r} have one name: put one into another folder")
+    branch = session.branch(name)
+    if len(sources) > 1:
+        with session.progress("put") as progress:
+            done = branch.put_many(bodies, **options, threads=threads, progress=progress)
+        _show_transfer(session, branch.name, path, done)
+        return
+    _refuse(threads=threads)
+    entry = branch.put(*bodies.popitem(), **options)
+    session.out.show(shape_of(entry), f"{entry.path}  {size_text(entry.size)}")
+
+
+def _body(source: str, path: str, target: str) -> tuple[str, "Path | BinaryIO"]:
+    """Return the path on the branch, and the file or the standard input."""
+    file = expand_home(source)
     if source != _STREAM and not file.is_file():
         raise UsageError(f"no file {source!r}" + (": put a folder with -r" * file.is_dir()))
     if not path or path.endswith("/"):
@@ -186,18 +241,22 @@ def _put(
         path += file.name
     if source == _STREAM and sys.stdin is None:
         raise UsageError("the standard input is closed: name a file")
-    body = sys.stdin.buffer if source == _STREAM else file
-    branch = session.branch(name)
-    entry = branch.put(path, body, **options)
-    session.out.show(shape_of(entry), f"{path}  {size_text(entry.size)}")
+    return path, sys.stdin.buffer if source == _STREAM else file
 
 
 @verb("rm")
-def _rm(session: Session, files: list[str], *, recursive: _Recursive = False) -> None:
+def _rm(
+    session: Session,
+    files: list[str],
+    *,
+    recursive: _Recursive = False,
+    limit: LinesOption = None,
+) -> None:
     """Remove files from a branch; a commit makes it permanent.
 
     Args:
-        files (BRANCH:PATH...): The files to remove.
+        files (BRANCH:PATH...): The files to remove, or patterns of them, as in
+            'main:tmp/**/*.csv'.
     """
     removed: list[dict[str, Any]] = []
     for text in files:
@@ -206,11 +265,16 @@ def _rm(session: Session, files: list[str], *, recursive: _Recursive = False) ->
         paths = _paths(branch, address.path, recursive=recursive)
         branch.delete_many(paths)
         removed += [{"branch": branch.name, "path": path} for path in paths]
+    listing = Listing(session.out, limit)
     for item in removed:
-        session.out.show(item, f"removed {item['path']} from {item['branch']}")
+        if listing.takes():
+            session.out.show(item, f"removed {item['path']} from {item['branch']}")
+    listing.end(f"removed {counted(len(removed), 'file')}")
 
 
 def _paths(branch: "Branch", path: str, *, recursive: bool) -> list[str]:
+    if is_pattern(path, branch):
+        return [entry.path for entry in matching(branch, path)]
     paths = [entry.path for entry in branch.entries(path.rstrip("/") + "/")] if recursive else []
     if branch.exists(path):
         paths.append(path)
@@ -235,20 +299,30 @@ def _put_folder(
     branch = session.branch(name)
     with session.progress("put") as progress:
         done = branch.upload(folder, path, **options, progress=progress)
-    shape = {"branch": branch.name, "path": path, **asdict(done)}
-    session.out.show(shape, f"{f'{branch.name}:{path}'}  {_told(done)}")
+    _show_transfer(session, branch.name, path, done)
+
+
+def _show_transfer(session: Session, branch: str, path: str, done: "Transfer") -> None:
+    shape = {"branch": branch, "path": path, **asdict(done)}
+    session.out.show(shape, f"{branch}:{path}  {_told(done)}")
 
 
 def _get_folder(session: Session, place: str, into: str, options: dict[str, Any]) -> None:
     ref, path = Address.parse(place)
     if not path and "/" in ref:
         Address.of_file(place)
-    if into == _STREAM:
-        raise UsageError("name the FOLDER to write to, after REF:PATH")
     view = session.view(ref)
     if path and view.exists(path):
         folder = f", and the folder as {path + '/'!r}" if view.has_below(f"{path}/") else ""
         raise UsageError(f"{path!r} is a file: get it without -r{folder}")
+    _download(session, view, path, into, options)
+
+
+def _download(
+    session: Session, view: "View", path: str, into: str, options: dict[str, Any]
+) -> None:
+    if into == _STREAM:
+        raise UsageError("name the FOLDER to write to, after REF:PATH")
     with session.progress("get") as progress:
         done = view.download(path, into, **options, progress=progress)
     shape = {"ref": view.name, "path": path, "folder": into, **asdict(done)}
@@ -256,7 +330,7 @@ def _get_folder(session: Session, place: str, into: str, options: dict[str, Any]
 
 
 def _told(done: "Transfer") -> str:
-    parts = [f"{done.files:,} file{'s' * (done.files != 1)} ({size_text(done.bytes)})"]
+    parts = [f"{counted(done.files, 'file')} ({size_text(done.bytes)})"]
     parts += [f"{done.skipped:,} there already"] * bool(done.skipped)
     parts += [f"{done.deleted:,} deleted"] * bool(done.deleted)
     return ", ".join(parts)
