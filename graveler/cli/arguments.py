@@ -34,6 +34,8 @@ _COMPLETED = 500
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
 
+RefArgument = Annotated[str, "Branch, tag, commit or main~2; else the default branch."]
+
 MetaOption = Annotated[list[str] | None, "(NAME=VALUE): A metadata pair; repeat for more."]
 
 LimitOption = Annotated[int | None, "(-n N): List at most N.", {"min": 0}]

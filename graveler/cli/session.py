@@ -15,6 +15,8 @@ from graveler.errors import NotFoundError, printable
 from graveler.trust import check_owner, check_same_lake
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from graveler.base.background import Progress
     from graveler.lake import Branch, Lake, Repository
     from graveler.reads.view import View
@@ -102,6 +104,11 @@ class Session:
     def repository(self) -> "Repository":
         """The named repository, or the lake's only one."""
         return self.lake.repository(self.repository_name)
+
+    @cached_property
+    def now(self) -> "datetime":
+        """The time of the call."""
+        return self.repository.stores.clock.now()
 
     @property
     def repository_name(self) -> str:

@@ -68,11 +68,12 @@ def test_each_verb_is_in_the_module_that_the_table_names():
 
 # modules that a verb of this kind has no use for
 UNUSED = {"boto3", "numpy", "pandas", "pyarrow", "pyspark", "rich", "sqlalchemy", "ssl"}
-READS = "ls|stat main:a|log|diff main~1 main|branch list|repo list"
+READS = "ls|stat main:a|log --graph|diff main~1 main|show|branch list|repo list"
+LOOKS = "status|tree|du|cat main:a|head main:a|diff main~1 main --stat|ls main:*"
 WRITES = "put a main:b|rm main:a|branch create x|tag create y"
 
 
-@pytest.mark.parametrize("call", [*READS.split("|"), *WRITES.split("|")])
+@pytest.mark.parametrize("call", [*READS.split("|"), *LOOKS.split("|"), *WRITES.split("|")])
 def test_a_verb_imports_no_more_than_it_needs(folder, history, call):
     (folder / "a").write_bytes(b"1")
     main_branch = history.branch("main")

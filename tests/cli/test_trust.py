@@ -113,6 +113,7 @@ def hostile_gate(candidate):
 def test_no_control_character_is_written(cli, repo, monkeypatch):
     main = repo.branch("main")
     main.put("a", b"1", metadata={HOSTILE: HOSTILE}, content_type="text/csv")
+    main.put("t.csv", f"{HOSTILE}\n{HOSTILE}\n".encode())
     main.commit("m", metadata={HOSTILE: HOSTILE}, committer=HOSTILE)
     gate = graveler.Gate(HOSTILE, hostile_gate)
     with pytest.raises(GateFailedError), repo.run(HOSTILE, gates=[gate]) as run:
@@ -125,6 +126,7 @@ def test_no_control_character_is_written(cli, repo, monkeypatch):
             ["stat", "main:a"], ["show", "main"], ["log"], ["gates", "list"],
             ["gates", "show", HOSTILE], ["run", "list"], ["run", "show", HOSTILE],
             ["run", "publish", HOSTILE], ["why", "main:a"], ["branch", "show", HOSTILE],
+            ["status"], ["log", "--graph", "--oneline"], ["head", "main:t.csv"],
             ["run", "exec", "--run", HOSTILE, "--step", "s", "--", HOSTILE],
         ):  # fmt: skip
             shown = cli(*verb)

@@ -1,13 +1,9 @@
-"""``graveler commit``, ``log``, ``show``, ``diff``, and what joins or undoes commits."""
+"""``graveler commit``, and what joins or undoes commits."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from heapq import merge
 from typing import Annotated
 
 import typer
 
-from graveler.base.names import path_key
 from graveler.cli.arguments import (
     Address,
     LimitOption,
@@ -17,19 +13,12 @@ from graveler.cli.arguments import (
     read_strategy,
 )
 from graveler.cli.failure import CONFLICT, GATE, conflict_line, verdict_line
-from graveler.cli.output import Output, field_lines, size_text
+from graveler.cli.output import title
 from graveler.cli.session import Session
-from graveler.cli.shapes import moment, shape_of
+from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
-from graveler.committed.diff import same_content
-from graveler.errors import ExpiredError
-from graveler.lake import Branch, MergePreview, Repository
-from graveler.model import Change, ChangeKind, Commit
-from graveler.reads.changes import change_of, range_reuse
-from graveler.reads.view import find_value
+from graveler.lake import MergePreview
 from graveler.repository.merges import MergeTerms
-
-_Ref = Annotated[str, "Branch, tag, commit or main~2; else the default branch."]
 
 
 @verb("commit")
@@ -64,185 +53,10 @@ def _commit(
         paths=paths,
         mine=mine,
     )
-    line = f"{target.name} is at {made.id[:12]}: {_title(made)}"
+    line = f"{target.name} is at {made.id[:12]}: {title(made.message)}"
     if made.by_other:
-        line = (
-            f"{target.name}: another commit has the staged writes, {made.id[:12]}: {_title(made)}"
-        )
+        line = f"{target.name}: another commit has the staged writes, {made.id[:12]}: {title(made.message)}"
     session.out.show({**shape_of(made), "by_other": made.by_other}, line)
-
-
-@verb("log")
-def _log(
-    session: Session,
-    ref: _Ref = "",
-    path: str = "",
-    *,
-    limit: LimitOption = None,
-    first_parent: bool = False,
-    prefix: str = "",
-    meta: list[str] | None = None,
-    run: str = "",
-    author: str = "",
-    since: str = "",
-    until: str = "",
-) -> None:
-    """List commits, the newest first.
-
-    Args:
-        path: Only commits that changed this path, or, if it ends with '/', any path below it.
-        first_parent: Follow first parents only: merges, not the commits in them.
-        prefix (TEXT): Only commits that changed paths with this prefix.
-        meta (NAME=VALUE): Only commits with this pair; repeat.
-        run (KEY): Only commits that this run made or published.
-        author (NAME): Only commits by this committer.
-        since (TIME): Only commits at this time, ISO 8601, or later.
-        until (TIME): Only commits before this time.
-    """
-    if path.endswith("/") and not prefix:
-        path, prefix = "", path
-    repository = session.repository
-    names: dict[str, list[str]] = {}
-    for record in repository.branches():
-        names.setdefault(record.commit_id, []).append(record.name)
-    for tag, commit_id in repository.tags.list().items():
-        names.setdefault(commit_id, []).append(f"tag {tag}")
-    expired = {name for name, record in repository.stores.refs.expired.list() if record.gone}
-    history = repository.log(
-        ref or session.default_branch,
-        limit=limit,
-        first_parent=first_parent,
-        path=path,
-        prefix=prefix,
-        metadata=read_pairs(meta),
-        run=run,
-        committer=author,
-        since=since or None,
-        until=until or None,
-    )
-    for commit in history:
-        refs = names.get(commit.id, [])
-        gone = commit.id in expired
-        shape = {**shape_of(commit), "refs": refs, "expired": gone}
-        line = _line(session.out, commit, refs)
-        session.out.show(shape, line + session.out.style("  expired", dim=True) if gone else line)
-
-
-def _line(out: Output, commit: Commit, refs: list[str]) -> str:
-    shown = f"  {out.style('(' + ', '.join(refs) + ')', 'green')}" if refs else ""
-    identifier = out.style(commit.id[:12], "yellow")
-    return f"{identifier}  {commit.created:%Y-%m-%d %H:%M:%S}  {_title(commit)}{shown}"
-
-
-def _title(commit: Commit) -> str:
-    lines = commit.message.splitlines()
-    return lines[0] if lines else "(no message)"
-
-
-@verb("show")
-def _show(session: Session, ref: _Ref = "") -> None:
-    """Show a commit: its changes, and the ranges it wrote or reused.
-
-    Both are relative to the first parent. Neither is known if the commit or that parent has
-    expired.
-    """
-    repository, out = session.repository, session.out
-    commit = repository.commit(ref or session.default_branch)
-    first = commit.parents[:1]
-    changes: list[Change] | None = []
-    try:
-        if first:
-            changes = list(repository.diff(first[0], commit.id))
-        written, reused = range_reuse(repository.stores, replace(commit, parents=first))
-        ranges: dict[str, int] | None = {"written": written, "reused": reused}
-        text = f"{written} written, {reused} reused"
-    except ExpiredError as error:
-        changes, ranges, text = None, None, str(error).partition(";")[0]
-    fields = [
-        ("parents", " ".join(parent[:12] for parent in commit.parents) or "(none)"),
-        ("created", f"{commit.created:%Y-%m-%d %H:%M:%S} UTC"),
-        ("committer", commit.committer or "(unknown)"),
-        ("tree", commit.metarange[:12]),
-        ("ranges", text),
-        *sorted(commit.metadata.items()),
-    ]
-    out.show(
-        {**shape_of(commit), "ranges": ranges, "changes": shape_of(changes)},
-        out.style(f"commit {commit.id}", "yellow"),
-        *field_lines(fields),
-        "",
-        *(f"    {line}" for line in commit.message.splitlines()),
-        *([""] if changes else []),
-        *(change_line(out, change) for change in changes or ()),
-    )
-
-
-_SIGNS = {
-    ChangeKind.ADDED: ("+", "green"),
-    ChangeKind.CHANGED: ("~", "yellow"),
-    ChangeKind.REMOVED: ("-", "red"),
-}
-
-
-@verb("diff")
-def _diff(session: Session, left: str, right: str = "", prefix: str = "") -> None:
-    """List the differences from LEFT to RIGHT, or the changes that a commit would make.
-
-    Args:
-        left: A ref; or a branch alone, for its staged changes.
-        right: The ref to compare it with.
-        prefix: Only paths with this prefix.
-    """
-    changes: Iterable[Change]
-    if right:
-        changes = _between(session.repository, left, right, prefix)
-    else:
-        changes = session.repository.branch(left).uncommitted()
-    for change in changes:
-        staged = {} if right else {"author": change.author or None, "at": moment(change.at)}
-        if session.out.as_json:
-            session.out.show(shape_of(change) | staged)
-        else:
-            session.out.line(change_line(session.out, change) + ("" if right else _by(change)))
-
-
-def _by(change: Change) -> str:
-    """Return who staged a change, and when."""
-    when = f" at {change.at:%Y-%m-%d %H:%M}" if change.at else ""
-    return f"  by {change.author or '(unknown)'}{when}"
-
-
-def _between(repository: Repository, left: str, right: str, prefix: str) -> Iterator[Change]:
-    """Yield the differences of two refs; a branch includes its staged changes."""
-    views = [repository.view(side) for side in (left, right)]
-    staged = {
-        change.path
-        for view in views
-        if isinstance(view, Branch)
-        for change in view.uncommitted()
-        if change.path.startswith(prefix)
-    }
-    committed = repository.diff(left, right, prefix=prefix)
-    found = (
-        (path_key(path), [find_value(view, path_key(path)) for view in views]) for path in staged
-    )
-    own = [change_of(key, old, new) for key, (old, new) in found if not same_content(old, new)]
-    return merge(
-        (change for change in committed if change.path not in staged),
-        sorted(own, key=_key),
-        key=_key,
-    )
-
-
-def _key(change: Change) -> bytes:
-    return path_key(change.path)
-
-
-def change_line(out: Output, change: Change) -> str:
-    """Return a change as a line: its sign, its path and the sizes."""
-    sign, color = _SIGNS[change.kind]
-    sizes = [size_text(side.size) for side in (change.before, change.after) if side is not None]
-    return f"{out.style(f'{sign} {change.path}', color)}  {' → '.join(sizes)}"
 
 
 @verb("merge")

@@ -1,0 +1,1 @@
+"""The verbs that look at trees, files and history."""
