@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from graveler.errors import ProtectedBranchError as ProtectedBranchError
     from graveler.errors import RetryableError as RetryableError
     from graveler.errors import RunStateError as RunStateError
+    from graveler.frames.tables import Ref as Ref
     from graveler.gates import Candidate as Candidate
     from graveler.gates import Gate as Gate
     from graveler.gates import Verdict as Verdict
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from graveler.model import Conflict as Conflict
     from graveler.model import Entry as Entry
     from graveler.model import Transfer as Transfer
-    from graveler.reads.view import Ref as Ref
     from graveler.repository.branch import Branch as Branch
     from graveler.repository.merges import MergeResult as MergeResult
     from graveler.repository.preview import MergePreview as MergePreview

@@ -2,54 +2,68 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from graveler.frames.library import ParquetLibrary
-from graveler.frames.parquet import concat_arrow
 from graveler.frames.rows import PartitionRows, refuse_other_rows
+from graveler.frames.union import concat_arrow
+
+if TYPE_CHECKING:
+    from graveler.frames.source import Source
 
 
 class ArrowLibrary(ParquetLibrary):
-    """Arrow tables, and readers of record batches."""
+    """Arrow tables, and scanners and readers of record batches, which are lazy."""
 
     name = "pyarrow"
-    types = (pa.Table, pa.RecordBatchReader)
+    types = (pa.Table, pa.RecordBatchReader, ds.Scanner)
+    lazy = (pa.RecordBatchReader, ds.Scanner)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
         """Write a table to a local file; a reader is written batch by batch."""
         if isinstance(frame, pa.Table):
             pq.write_table(frame, file)
             return
-        with pq.ParquetWriter(file, frame.schema) as writer:
-            for batch in frame:
+        reader = frame.to_reader() if isinstance(frame, ds.Scanner) else frame
+        with pq.ParquetWriter(file, reader.schema) as writer:
+            for batch in reader:
                 writer.write_batch(batch)
+
+    def to_arrow(self, frame: Any) -> pa.Table:
+        """Return all rows as a table."""
+        if isinstance(frame, pa.Table):
+            return frame
+        return frame.to_table() if isinstance(frame, ds.Scanner) else frame.read_all()
 
     def from_arrow(self, table: pa.Table, kind: Any) -> Any:
         """Return the table, or a reader of it if that is the type."""
         return table.to_reader() if kind is pa.RecordBatchReader else table
 
+    def scan(self, source: "Source", kind: Any) -> Any:
+        """Return a scanner, or the reader of one if that is the type."""
+        scanner = source.scanner()
+        return scanner.to_reader() if kind is pa.RecordBatchReader else scanner
+
     def columns(self, frame: Any) -> Mapping[str, str]:
         """Return the type of each column."""
-        return {column.name: str(column.type) for column in frame.schema}
+        schema = frame.projected_schema if isinstance(frame, ds.Scanner) else frame.schema
+        return {column.name: str(column.type) for column in schema}
 
     def concat(self, frames: Sequence[Any]) -> Any:
         """Return the rows of tables as one, with the columns of all."""
-        tables = [
-            frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
-            for frame in frames
-        ]
-        whole = concat_arrow(tables)
+        whole = concat_arrow([*map(self.to_arrow, frames)])
         return whole.to_reader() if isinstance(frames[0], pa.RecordBatchReader) else whole
 
     def split_rows(
         self, frame: Any, column: str, rows: Mapping[str, PartitionRows]
     ) -> Mapping[str, Any]:
         """Return the rows of each partition."""
-        table = frame if isinstance(frame, pa.Table) else frame.read_all()
+        table = self.to_arrow(frame)
         parts = {
             key: table.filter(_mask(table[column], column, part)) for key, part in rows.items()
         }

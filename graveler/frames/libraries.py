@@ -14,25 +14,26 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "pandas": ("graveler.frames.pandas", "PandasLibrary"),
     "polars": ("graveler.frames.polars", "PolarsLibrary"),
     "pyarrow": ("graveler.frames.arrow", "ArrowLibrary"),
+    "duckdb": ("graveler.frames.duckdb", "DuckdbLibrary"),
     "pyspark": ("graveler.frames.spark.library", "SparkLibrary"),
 }
 """The module and the class of the library of each package. Only the first use of a library loads it."""
 
-NAMES = (SPARK, "pandas", "polars", "pyarrow")
+NAMES = (SPARK, "pandas", "polars", "pyarrow", "duckdb")
 """The names of the libraries."""
 
 
 def library_of(kind: type) -> FrameLibrary | None:
     """Return the library of a frame type; None if it is not a frame."""
     for base in kind.__mro__:
-        package = base.__module__.partition(".")[0]
+        package = base.__module__.partition(".")[0].removeprefix("_")  # DuckDB before 2.0
         if package in PACKAGES and (library := _load(package)).handles(kind):
             return library
     return None
 
 
 def library_named(name: str) -> FrameLibrary:
-    """Return the library of a name: ``spark``, ``pandas``, ``polars`` or ``pyarrow``."""
+    """Return the library of one of `NAMES`."""
     if name not in NAMES:
         raise InvalidInputError(f"no library of frames is named {name!r}: {', '.join(NAMES)} are")
     return _load("pyspark" if name == SPARK else name)
@@ -51,8 +52,9 @@ def _load(package: str) -> FrameLibrary:
     try:
         library: FrameLibrary = getattr(import_module(module), name)()
     except ModuleNotFoundError as error:
+        missing = (error.name or package).partition(".")[0]
         raise MissingDependencyError(
-            f"frames of {package} need the package {error.name}: `pip install {error.name}`, or "
-            f"use another library, of {', '.join(NAMES)}"
+            f"frames of {package} need the package {missing}: `pip install {missing}`, or name "
+            f"another library, as in as_='pandas', of {', '.join(NAMES)}"
         ) from error
     return library

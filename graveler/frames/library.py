@@ -8,16 +8,16 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from graveler.errors import InvalidInputError
+from graveler.frames.formats import FORMATS, PARQUET, write_rows
 from graveler.frames.rows import PartitionRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from graveler.frames.source import Source
+
 TYPE = "graveler.type"
 """Name in a file's metadata: the library whose frame the file holds."""
-
-PARQUET = "application/vnd.apache.parquet"
-"""The media type of Parquet files."""
 
 Mode = Literal["append", "overwrite", "error"]
 
@@ -51,7 +51,13 @@ class FrameLibrary(ABC):
 
 
 class ParquetLibrary(FrameLibrary):
-    """A library of frames in memory, which are stored as Parquet files."""
+    """A library of frames in memory, which are stored as one file each.
+
+    Attributes:
+        lazy: The types of frames that read when their rows are asked for.
+    """
+
+    lazy: ClassVar[tuple[type, ...]] = ()
 
     @abstractmethod
     def write_parquet(self, frame: Any, file: Path) -> None:
@@ -61,19 +67,32 @@ class ParquetLibrary(FrameLibrary):
     def from_arrow(self, table: "pa.Table", kind: Any) -> Any:
         """Return an Arrow table as a frame of a type; ``Any`` stands for the usual type."""
 
+    @abstractmethod
+    def to_arrow(self, frame: Any) -> "pa.Table":
+        """Return the rows of a frame as an Arrow table."""
+
+    def scan(self, source: "Source", kind: Any) -> Any:
+        """Return a lazy frame of a table's files."""
+        raise InvalidInputError(
+            f"{self.name} has no lazy frames: scan with polars, duckdb, pyarrow or spark, or `read`"
+        )
+
     @contextmanager
-    def parquet(self, frame: Any) -> Iterator[Path]:
-        """Yield a local Parquet file of a frame for a ``with`` block."""
+    def file(self, frame: Any, format: str) -> Iterator[Path]:
+        """Yield a local file of a frame, of a format, for a ``with`` block."""
         with TemporaryDirectory(prefix="graveler-") as scratch:
-            file = Path(scratch) / "data.parquet"
+            file = Path(scratch) / f"data.{format}"
             try:
-                self.write_parquet(frame, file)
+                if format == PARQUET:
+                    self.write_parquet(frame, file)
+                else:
+                    write_rows(self.to_arrow(frame), file, format)
             except (
                 ValueError,
                 TypeError,
                 NotImplementedError,
             ) as error:  # the base classes of pyarrow's errors
                 raise InvalidInputError(
-                    f"this frame of {self.name} cannot be a Parquet file: {error}"
+                    f"this frame of {self.name} cannot be a {FORMATS[format].title} file: {error}"
                 ) from error
             yield file

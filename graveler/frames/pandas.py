@@ -24,7 +24,11 @@ class PandasLibrary(ParquetLibrary):
     types = (pd.DataFrame,)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
-        """Write a frame to a local file.
+        """Write a frame to a local file."""
+        pq.write_table(self.to_arrow(frame), file)
+
+    def to_arrow(self, frame: Any) -> pa.Table:
+        """Return a frame as an Arrow table.
 
         Times are stored as microseconds if that is exact, because Spark cannot read nanoseconds.
         """
@@ -35,7 +39,7 @@ class PandasLibrary(ParquetLibrary):
             except pa.ArrowInvalid:
                 continue
             table = table.set_column(number, column.name, shorter)
-        pq.write_table(table, file)
+        return table
 
     def from_arrow(self, table: pa.Table, kind: Any) -> Any:
         """Return an Arrow table as a frame."""

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from graveler.frames.library import ParquetLibrary
 from graveler.frames.rows import PartitionRows, refuse_other_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from graveler.frames.source import Group, Source
+from graveler.frames.where import Dialect
 
 
 class PolarsLibrary(ParquetLibrary):
@@ -18,6 +18,7 @@ class PolarsLibrary(ParquetLibrary):
 
     name = "polars"
     types = (pl.DataFrame, pl.LazyFrame)
+    lazy = (pl.LazyFrame,)
 
     def write_parquet(self, frame: Any, file: Path) -> None:
         """Write a frame to a local file."""
@@ -26,12 +27,33 @@ class PolarsLibrary(ParquetLibrary):
         else:
             frame.write_parquet(file)
 
-    def from_arrow(self, table: "pa.Table", kind: Any) -> Any:
+    def to_arrow(self, frame: Any) -> pa.Table:
+        """Return the rows of a frame."""
+        return (frame.collect() if isinstance(frame, pl.LazyFrame) else frame).to_arrow()
+
+    def from_arrow(self, table: pa.Table, kind: Any) -> Any:
         """Return an Arrow table as a frame, lazy if that is the type."""
         frame = pl.DataFrame(table)
         if kind is pl.LazyFrame:
             return frame.lazy()
         return kind(frame) if kind is not pl.DataFrame and self.handles(kind) else frame
+
+    def scan(self, source: Source, kind: Any) -> Any:
+        """Return a lazy frame."""
+        del kind
+        if not source.in_parts:
+            return pl.DataFrame(source.table(verify=True)).lazy()
+        groups = source.groups()
+        if groups is None:
+            frame = pl.scan_pyarrow_dataset(source.dataset())
+        else:
+            kinds = _kinds(source.schema)
+            parts = [_scan(group, source.schema, kinds) for group in groups]
+            frame = pl.concat(parts, how="vertical_relaxed")
+            if source.wanted:
+                rows = _PolarsDialect(frame).all(source.wanted, source.schema)
+                frame = frame.filter(rows)
+        return frame.select(source.names) if source.columns else frame
 
     def columns(self, frame: Any) -> Mapping[str, str]:
         """Return the type of each column."""
@@ -52,6 +74,50 @@ class PolarsLibrary(ParquetLibrary):
         if others:
             refuse_other_rows(column, others)
         return {key: frame.filter(mask) for key, mask in masks.items()}
+
+
+def _kinds(schema: pa.Schema) -> Mapping[str, Any]:
+    return pl.DataFrame(schema.empty_table()).schema
+
+
+def _scan(group: Group, schema: pa.Schema, kinds: Mapping[str, Any]) -> pl.LazyFrame:
+    """Return the rows of a group of files, with the columns of all."""
+    frame = pl.scan_parquet(group.paths, glob=False, hive_partitioning=False)
+    own = {field.name: field for field in group.schema if field.name not in group.values}
+    if [*own.values()] == [*schema]:
+        return frame
+    return frame.select(
+        (pl.col(name) if own.get(name) == schema.field(name) else pl.col(name).cast(kind))
+        if name in own
+        else pl.lit(group.values.get(name), kind).alias(name)
+        for name, kind in kinds.items()
+    )
+
+
+class _PolarsDialect(Dialect):
+    """Expressions of polars."""
+
+    def __init__(self, frame: pl.LazyFrame) -> None:
+        self._kinds = frame.collect_schema()
+
+    def column(self, name: str) -> Any:
+        return pl.col(name)
+
+    def literal(self, name: str, value: Any) -> Any:
+        return pl.lit(value, self._compared(name))
+
+    def is_null(self, column: Any) -> Any:
+        return column.is_null()
+
+    def is_nan(self, column: Any) -> Any:
+        return column.is_nan()
+
+    def is_in(self, name: str, values: Sequence[Any]) -> Any:
+        return pl.col(name).is_in(pl.Series(values, dtype=self._compared(name)).implode())
+
+    def _compared(self, name: str) -> pl.DataType | None:
+        kind = self._kinds[name]
+        return kind if kind.is_temporal() or kind.is_float() else None
 
 
 def _mask(column: str, kind: pl.DataType, rows: PartitionRows) -> pl.Expr:

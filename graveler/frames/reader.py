@@ -1,68 +1,128 @@
 """Reading a table as a frame of the type that the caller names."""
 
+from collections import deque
+from collections.abc import Sequence
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from graveler.base.arguments import PathText, flag, prefix_text
+from graveler.base.arguments import PathText, flag, optional, prefix_text, text, texts
 from graveler.errors import InvalidInputError, ObjectNotFoundError
+from graveler.frames.formats import FORMATS, of_one_format
 from graveler.frames.libraries import SPARK, full_name, library_named, library_of
 from graveler.frames.library import FrameLibrary, ParquetLibrary
-from graveler.frames.parquet import SUFFIX, read_arrow
-from graveler.reads.partitions import table_entries
+from graveler.frames.pruning import pruned
+from graveler.frames.where import Where, conditions
+from graveler.reads.partitions import Files, check_format, table_entries
 from graveler.reads.ports import View
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_SHOWN = 3
+    from graveler.frames.source import Source
 
 
-def read(
-    view: View,
-    path: PathText,
-    as_: type | str = SPARK,
-    *,
-    spark: "SparkSession | None" = None,
-    nested: bool = True,
-    **options: Any,
-) -> Any:
+def read(view: View, path: PathText, as_: type | str = SPARK, **terms: Any) -> Any:
     """Return the table at `path` as a frame; any library may have written it.
-
-    Frames in memory have the rows of all Parquet files at or below `path`. ``key=value`` folders
-    become columns. A Spark frame may have files of other formats, see ``graveler.spark.read``.
 
     Args:
         view: A ref, branch, run, step or candidate.
         path: A file, or a folder.
-        as_: The type of the frame: ``pandas.DataFrame``, ``polars.DataFrame``,
-            ``polars.LazyFrame``, ``pyarrow.Table``, ``pyarrow.RecordBatchReader`` or
-            ``pyspark.sql.DataFrame``; or ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"spark"``.
-        spark: The session of a Spark frame, classic or of Spark Connect.
-        nested: Whether to read the files in all folders below `path`. False reads those in the folder
-            itself and in its ``key=value`` folders.
-        **options: For a Spark frame, the other arguments of ``graveler.spark.read``.
-
-    Raises:
-        InvalidInputError: There are no frames of this type, or an argument is for Spark frames.
-        MissingDependencyError: A package that the frame needs is not installed.
-        ObjectNotFoundError: There is no Parquet file.
+        as_: The type of the frame, or the name of its library.
+        **terms: The other arguments of the ``read`` of a branch; and ``files``, only these files of
+            the table, by their paths below it.
     """
+    return _frame(view, path, as_, **terms)
+
+
+def scan(view: View, path: PathText, as_: type | str, **terms: Any) -> Any:
+    """Return the table at `path` as a lazy frame; any library may have written it.
+
+    Args:
+        view: A ref, branch, run, step or candidate.
+        path: A file, or a folder.
+        as_: The type of the frame, or the name of its library.
+        **terms: The other arguments of the ``scan`` of a branch.
+    """
+    return _frame(view, path, as_, lazy=True, **terms)
+
+
+def _frame(
+    view: View,
+    path: PathText,
+    as_: type | str,
+    *,
+    lazy: bool = False,
+    files: Files | None = None,
+    columns: Sequence[str] = (),
+    where: Where | None = None,
+    format: str | None = None,
+    verify: bool = False,
+    nested: bool = True,
+    **options: Any,
+) -> Any:
     library = _library(as_)
     if not isinstance(library, ParquetLibrary):
         from graveler.frames.spark.reader import read as read_by_spark
 
-        return read_by_spark(view, path, spark=spark, nested=nested, **options)
-    given = sorted(options) if spark is None else ["spark", *sorted(options)]
+        options |= {"columns": columns, "where": where, "format": format, "verify": verify}
+        return read_by_spark(view, path, files=files, nested=nested, **options)
+    given = sorted(name for name, value in options.items() if value is not None)
     if given:
         raise InvalidInputError(
-            f"{', '.join(given)}: of Spark frames only, and this one is of {library.name}; to read "
-            f"other formats than Parquet, give `open(path)` to a reader of {library.name}"
+            f"{', '.join(given)}: of Spark frames only, and this one is of {library.name}"
         )
-    path = prefix_text(path, "path")
-    entries = table_entries(view, path, nested=flag(nested, "nested"))
-    files = [(relative, entry) for relative, entry in entries if entry.path.endswith(SUFFIX)]
+    verify = flag(verify, "verify")
+    source = source_of(view, path, files, columns, where, format=format, nested=nested)
+    kind = as_ if isinstance(as_, type) else object
+    if lazy or issubclass(kind, library.lazy) or {*library.lazy} == {*library.types}:
+        if not (kind is object or issubclass(kind, library.lazy)):
+            raise InvalidInputError(f"as_={full_name(kind)}: not a lazy frame: `read` gives it")
+        if verify:
+            deque(view.get_many(entry for _, entry in source.files), maxlen=0)
+        return library.scan(source, kind)
+    return library.from_arrow(source.table(verify=verify), kind)
+
+
+def source_of(
+    view: View,
+    path: PathText,
+    files: Files | None = None,
+    columns: Sequence[str] = (),
+    where: Where | None = None,
+    *,
+    format: str | None = None,
+    nested: bool = True,
+) -> "Source":
+    """Return the source of the frames of every library in memory."""
+    from graveler.frames.source import Source
+
+    path, wanted, names = prefix_text(path, "path"), conditions(where), texts(columns, "columns")
+    format, files = table_files(view, path, files, format=format, nested=nested)
+    if format not in FORMATS:
+        check_format(path, format)
+        raise InvalidInputError(
+            f"format {format!r}: give one of {', '.join(FORMATS)}, or use Spark"
+        )
+    files, wanted = pruned(files, wanted, lambda: UTC)
+    source = Source(view, path, files, format, names, wanted)
+    if names or wanted:
+        source.check_columns()
+    return source
+
+
+def table_files(
+    view: View,
+    path: str,
+    files: Files | None = None,
+    *,
+    format: str | None = None,
+    nested: bool = True,
+) -> tuple[str, Files]:
+    """Return the format and the files of the table at `path`; refuse a table without files."""
+    optional(text, format, "format")
+    if files is None:
+        files = table_entries(view, path, nested=flag(nested, "nested"))
     if not files:
-        raise nothing_at(path, [entry.path for _, entry in entries])
-    return library.from_arrow(read_arrow(view, files), as_ if isinstance(as_, type) else object)
+        raise ObjectNotFoundError(f"nothing to read at {path!r}: write it first")
+    return of_one_format(path, files, format)
 
 
 def _library(as_: Any) -> FrameLibrary:
@@ -71,17 +131,7 @@ def _library(as_: Any) -> FrameLibrary:
     library = library_of(as_) if isinstance(as_, type) else None
     if library is None:
         raise InvalidInputError(
-            f"as_={full_name(as_)}: not a type of frames: give one of pandas, polars, pyarrow or "
-            "Spark, such as pandas.DataFrame"
+            f"as_={full_name(as_)}: not a type of frames: give one of pandas, polars, pyarrow, DuckDB "
+            "or Spark, such as pandas.DataFrame"
         )
     return library
-
-
-def nothing_at(path: str, names: list[str]) -> ObjectNotFoundError:
-    """Return the error for a table without Parquet files."""
-    others = (
-        f"only {', '.join(names[:_SHOWN])}: `open(path)` reads a file of any format"
-        if names
-        else "nor any other file: write it first"
-    )
-    return ObjectNotFoundError(f"no Parquet file at {path!r}, {others}")

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO, Self, cast
 from graveler.base.arguments import PathText, path_text, prefix_text
 from graveler.base.names import hour_folder, path_key, read_hour
 from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
-from graveler.frames.reader import read as read_frame
+from graveler.frames import reader
+from graveler.frames.tables import ReadableTables
 from graveler.gates.declaration import (
     ANYTHING,
     CONTENT,
@@ -26,8 +27,8 @@ from graveler.gates.statistics import STATISTICS, Past, Statistics, brought, sta
 from graveler.model import Change, Commit, Entry
 from graveler.reads.changes import change_of
 from graveler.reads.listing import Scan
+from graveler.reads.partitions import is_hidden
 from graveler.reads.stores import Stores
-from graveler.reads.view import View
 
 _PRESENT = (AFTER, BEFORE)
 _RESTORING = frozenset({"revert", "undo"})
@@ -69,7 +70,7 @@ class RunContext:
 NO_RUN = RunContext("", 0)
 
 
-class Tree(View):
+class Tree(ReadableTables):
     """A tree as a gate sees it: the files below the prefixes that the gate declares.
 
     Args:
@@ -133,21 +134,7 @@ class Tree(View):
         del given
         return 1
 
-    def read(self, path: PathText, as_: type | str = "spark", **options: Any) -> Any:
-        """Return the table at `path` as a frame, as a step's ``read`` does.
-
-        ::
-
-            new = candidate.read("output/flights/", pandas.DataFrame)
-
-        Args:
-            path: A file, or a folder: a prefix that ends with ``/``.
-            as_: The type of the frame, such as ``pandas.DataFrame``.
-            options: As for ``graveler.frames.read``.
-        """
-        return read_frame(self, path, as_, **options)
-
-    def read_range(self, path: str, start: int, length: int) -> bytes:
+    def read_range(self, path: PathText | Entry, start: int, length: int) -> bytes:
         """Return at most `length` bytes of the file at `path`, from `start` on."""
         return self._source.read(self._tree, self._checked(path), start, length)
 
@@ -314,6 +301,31 @@ class Candidate(Tree):
         entry that would be replaced.
         """
         return (entry for entry, before in self._sides(prefix) if entry and before)
+
+    def changed_files(self, prefix: PathText = "") -> list[Entry]:
+        """Return the files below `prefix` that publishing would add or replace, as they would be."""
+        return [entry for entry, _ in self._sides(prefix) if entry]
+
+    def new_rows(self, prefix: PathText, as_: type | str = "spark", **terms: Any) -> Any:
+        """Return the rows of the files that publishing would add or replace, as a frame.
+
+        ::
+
+            new = candidate.new_rows("output/flights/", pandas.DataFrame)
+
+        Args:
+            prefix: The folder of a table.
+            as_: The type of the frame, as for `read`.
+            terms: The other arguments of `read`.
+
+        Raises:
+            ObjectNotFoundError: There are no such files. `changed_files` lists them.
+        """
+        text = prefix_text(prefix, "prefix").rstrip("/")
+        folder = f"{text}/" if text else ""
+        named = ((entry.path.removeprefix(folder), entry) for entry in self.changed_files(folder))
+        files = [(name, entry) for name, entry in named if not is_hidden(name)]
+        return reader.read(self, folder, as_, files=files, **terms)
 
     def removed(self, prefix: PathText = "") -> Iterator[Entry]:
         """Yield the files below `prefix` that publishing would delete, as the target has them.

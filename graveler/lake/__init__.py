@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
+    from graveler.frames.tables import Ref as Ref
     from graveler.lake.attachment import attach as attach
     from graveler.lake.factory import init as init
     from graveler.lake.factory import open as open
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from graveler.lake.maintenance import BranchState as BranchState
     from graveler.lake.maintenance import Maintenance as Maintenance
     from graveler.lake.repository import Repository as Repository
-    from graveler.reads.view import Ref as Ref
     from graveler.repository.branch import Branch as Branch
     from graveler.repository.merges import MergeResult as MergeResult
     from graveler.repository.preview import MergePreview as MergePreview

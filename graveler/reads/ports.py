@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from graveler.model import Entry
 
@@ -23,8 +23,11 @@ class View(Protocol):
     def stat(self, path: str) -> Entry:
         """Return the entry at `path`, or raise ObjectNotFoundError."""
 
-    def open(self, path: Entry) -> BinaryIO:
-        """Return a readable, seekable stream of an entry's file; the caller closes it."""
+    def get_many(self, paths: Iterable[Entry]) -> Iterator[tuple[Entry, bytes]]:
+        """Yield each entry with the bytes of its file, which are verified."""
+
+    def read_range(self, path: Entry, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of an entry's file, from `start` on."""
 
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of an entry's file."""

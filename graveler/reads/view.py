@@ -18,7 +18,7 @@ from graveler.committed.lookup import find_many
 from graveler.committed.metarange import get, prefix_end, read, runs
 from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Commit, Entry, Prefix, Transfer
-from graveler.reads.files import open_entry, read_entry
+from graveler.reads.files import open_entry, read_entry, read_range
 from graveler.reads.listing import Row, Scan, first_key, list_entries
 from graveler.reads.read_ahead import FoundEntries, Missing, read_many, wanted_entries
 from graveler.reads.stores import Stores
@@ -139,7 +139,7 @@ class View(RefLike):
         keys = path_keys(args.several(paths, "paths", "paths"))
         return FoundEntries(keys, self._find_rows(keys), self._origin)
 
-    def table(self, prefix: PathText = "") -> "RecordBatchReader":
+    def listing(self, prefix: PathText = "") -> "RecordBatchReader":
         """Return the entries below `prefix` as an Arrow table, in batches that are read as needed.
 
         The columns are those of `Entry`: path, address, size, checksum, content_type, mtime,
@@ -192,6 +192,14 @@ class View(RefLike):
             SourceChangedError: A linked file was changed since it was linked.
         """
         return open_entry(self.repository, self._entry(path))
+
+    def read_range(self, path: PathText | Entry, start: int, length: int) -> bytes:
+        """Return at most `length` bytes of a file, from `start` on. Size and version are verified.
+
+        Args:
+            path: The path of the file, or its entry from a listing.
+        """
+        return read_range(self.repository, self._entry(path), start, length)
 
     def get_many(
         self,

@@ -9,10 +9,11 @@ from graveler.base import arguments as args
 from graveler.base.arguments import PathText, RefLike
 from graveler.base.names import is_of_run
 from graveler.errors import InvalidInputError
+from graveler.frames.tables import Ref, WritableTables
 from graveler.model import Commit, Entry, Transfer
 from graveler.objects.store import Body
 from graveler.reads.folders import Links, Pattern
-from graveler.reads.view import Ref, View
+from graveler.reads.view import View
 from graveler.refs.expression import resolve_to_read
 from graveler.repository import origins
 from graveler.repository.writes import copies, folders, moves, uploads
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from graveler.repository.imports.importer import Imported
 
 
-class BranchWriter(View):
+class BranchWriter(WritableTables):
     """A view of a branch to which files can be written."""
 
     _fence = ""

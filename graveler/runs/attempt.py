@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING
 
-from graveler import frames
 from graveler.base.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.base.forks import watch
 from graveler.errors import FencedError, GravelerError
-from graveler.frames.library import Mode
 from graveler.frames.spark.session import running
-from graveler.model import Commit, Entry
-from graveler.reads.view import Observed, Ref, View, observed, read_from
+from graveler.frames.tables import Ref
+from graveler.model import Commit
+from graveler.reads.view import Observed, View, observed, read_from
 from graveler.refs.expression import resolve_to_read
 from graveler.repository.branch import Branch
 from graveler.repository.writes.staged import StagedWrites
@@ -24,9 +23,8 @@ from graveler.runs.record import Input, RunHandle, RunRecord, folded
 from graveler.runs.records import RunRecords
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-_Frame = TypeVar("_Frame")
 _PATIENCE_S = 10
 _UNFOLDED = 1024
 _log = logging.getLogger(__name__)
@@ -207,83 +205,6 @@ class RunBranch(ObservedBranch):
     def spark(self) -> "SparkSession":
         """The active Spark session, else a new one that is named after the run."""
         return running(self._attempt.handle.key)
-
-    @overload
-    def read(self, path: PathText, as_: type[_Frame], **options: Any) -> _Frame: ...
-
-    @overload
-    def read(
-        self,
-        path: PathText,
-        as_: Literal["spark"] = "spark",
-        *,
-        spark: "SparkSession | None" = None,
-        **options: Any,
-    ) -> "DataFrame": ...
-
-    @overload
-    def read(self, path: PathText, as_: str, **options: Any) -> Any: ...
-
-    def read(
-        self,
-        path: PathText,
-        as_: type | str = "spark",
-        *,
-        spark: "SparkSession | None" = None,
-        **options: Any,
-    ) -> Any:
-        """Return the table at `path` as a frame; any library may have written it.
-
-        ::
-
-            frame = step.read("flights/", pandas.DataFrame)
-
-        Frames in memory hold the rows of all Parquet files at or below `path`; ``key=value``
-        folders become columns.
-
-        Args:
-            path: A file, or a folder: a prefix that ends with ``/``.
-            as_: The type of the frame: ``pandas.DataFrame``, ``polars.DataFrame``,
-                ``polars.LazyFrame``, ``pyarrow.Table``, ``pyarrow.RecordBatchReader`` or
-                ``pyspark.sql.DataFrame``; or ``"pandas"``, ``"polars"``, ``"pyarrow"``,
-                ``"spark"``.
-            spark: The session of a Spark frame, classic or of Spark Connect; by default `spark`.
-            **options: ``nested=False`` leaves out folders below `path` that are not ``key=value``. For
-                a Spark frame, the other arguments of ``graveler.spark.read``.
-
-        Raises:
-            InvalidInputError: There are no frames of this type, or an argument is for Spark frames.
-            MissingDependencyError: A package that the frame needs is not installed.
-            ObjectNotFoundError: There is no Parquet file.
-        """
-        return frames.read(self, path, as_, spark=spark, **options)
-
-    def write(
-        self, frame: Any, path: PathText, *, mode: Mode = "append", **options: Any
-    ) -> list[Entry]:
-        """Write a frame of pandas, polars, pyarrow or Spark as files at `path`, and stage them.
-
-        A frame in memory becomes one Parquet file: the file at `path` if the path ends with
-        ``.parquet``, else a file in the folder. A Spark frame becomes the files that Spark writes
-        into the folder.
-
-        Args:
-            path: The table's folder, or a Parquet file.
-            mode: ``append`` adds files. ``overwrite`` replaces the existing files of the folder.
-                ``error`` refuses a folder with files. In every mode, a retry of a step replaces
-                the files of the earlier try.
-            **options: For a Spark frame, the other arguments of ``graveler.spark.write``.
-
-        Returns:
-            The entries of the written files, in byte order of their paths.
-
-        Raises:
-            AlreadyExistsError: The mode is ``error`` and `path` has files, or the mode is
-                ``append`` and `path` is a file.
-            InvalidInputError: `frame` is not a frame, or an argument is for Spark frames.
-            MissingDependencyError: A package that the frame needs is not installed.
-        """
-        return frames.write(self, frame, path, mode=mode, **options)
 
     def commit(
         self,

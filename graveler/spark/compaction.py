@@ -5,21 +5,22 @@ and all of them land in one commit. Files that another writer appends meanwhile 
 files is replaced meanwhile, nothing lands.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graveler.base.background import batches
 from graveler.errors import CorruptionError, InvalidInputError
+from graveler.frames.pruning import prune
 from graveler.frames.spark.loading import planning, read_apart, setting
-from graveler.frames.spark.pruning import prune
 from graveler.frames.spark.reader import read
 from graveler.frames.spark.scans import FileGroup, Source, data_files
 from graveler.frames.spark.schemas import PARQUET, check_merge, rows_of, stored_schema
 from graveler.frames.spark.session import time_zone
 from graveler.frames.spark.writer import save
+from graveler.frames.where import Where, conditions
 from graveler.model import Commit, Entry
 from graveler.reads.partitions import Files, folder_values, partition_columns, table_entries
 from graveler.reads.ports import Target, View
@@ -101,13 +102,13 @@ def small_files(
     view: View,
     spark: "SparkSession",
     folder: str,
-    where: Mapping[str, Any] | None,
+    where: Where | None,
     target_bytes: int,
 ) -> list[Bin]:
     """Return the bins that a compaction of a table would combine."""
     files: Files = table_entries(view, folder, nested=False)
     if where and files:
-        files = prune(folder, files, where, partial(time_zone, spark))
+        files = prune(folder, files, conditions(where), partial(time_zone, spark))
     return bins(files, target_bytes)
 
 

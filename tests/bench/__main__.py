@@ -21,12 +21,14 @@ from tests.bench.runs import runs
 from tests.bench.staged_writes import staged_writes
 from tests.bench.standing import standing
 from tests.bench.startup import startup
+from tests.bench.tables import tables
 
 PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "startup": startup,
     "latency": latency,
     "staged_writes": staged_writes,
     "reads": reads,
+    "tables": tables,
     "interference": interference,
     "contention": contention,
     "runs": runs,

@@ -66,15 +66,15 @@ def test_a_table_has_the_entries_of_a_listing(repo, main):
     main.put("t/00001.csv", b"staged", content_type="text/plain", metadata={"a": "b"})
     main.delete("t/00004.csv")
     for view in (main, repo.ref("main")):
-        assert view.table().schema == SCHEMA
+        assert view.listing().schema == SCHEMA
         for prefix in ("", "t/", "t/000", "t/00598", "u"):
-            reader = view.table(prefix)
+            reader = view.listing(prefix)
             rows = [
                 Entry(**{**row, "metadata": dict(row["metadata"])})
                 for row in reader.read_all().to_pylist()
             ]
             assert rows == list(view.entries(prefix))
-    first = next(iter(repo.ref("main").table()))  # it is read batch by batch
+    first = next(iter(repo.ref("main").listing()))  # it is read batch by batch
     assert 0 < first.num_rows < 200
 
 

@@ -15,7 +15,7 @@ SPARK: Any = None
 CALLS: dict[str, Any] = {
     "list": lambda repo, prefix: list(repo.ref("main").list(prefix)),
     "entries": lambda repo, prefix: list(repo.branch("main").entries(prefix)),
-    "table": lambda repo, prefix: repo.ref("main").table(prefix),
+    "listing": lambda repo, prefix: repo.ref("main").listing(prefix),
     "has_below": lambda repo, prefix: repo.ref("main").has_below(prefix),
     "has_below, staged": lambda repo, prefix: repo.branch("main").has_below(prefix),
     "uris": lambda repo, prefix: repo.ref("main").uris(prefix),

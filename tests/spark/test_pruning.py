@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from graveler.errors import InvalidInputError
-from graveler.frames.spark.pruning import in_partitions_of, prune
+from graveler.frames.pruning import in_partitions_of, prune
+from graveler.frames.where import conditions
 from graveler.model import Entry
 from graveler.reads.schemas import PARTITIONS
 
@@ -20,7 +21,7 @@ def table(*folders):
 
 
 def pruned(files, zone=UTC, **where: Any):
-    found = prune("t/", files, where, lambda: zone)
+    found = prune("t/", files, conditions(where), lambda: zone)
     return [relative.removesuffix("/a") for relative, _ in found]
 
 
@@ -85,7 +86,7 @@ def test_what_is_in_no_path_is_named():
         with pytest.raises(InvalidInputError, match=message):
             pruned(table("dt=1/h=1"), **where)
     with pytest.raises(InvalidInputError, match="the table has none"):
-        prune("t/", [("a", Entry("t/a", "data/x", 1))], {"dt": 1}, lambda: UTC)
+        prune("t/", [("a", Entry("t/a", "data/x", 1))], conditions({"dt": 1}), lambda: UTC)
 
 
 def same(kind, written, *folders, by=""):

@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
 
 from graveler.base.arguments import PathText, flag, instance, optional, prefix_text, text, texts
 from graveler.errors import ExpiredError, InvalidInputError, ObjectNotFoundError
-from graveler.frames.spark.loading import in_session, is_pattern, planning
-from graveler.frames.spark.pruning import prune, seen_values
+from graveler.frames.formats import of_one_format
+from graveler.frames.pruning import pruned
+from graveler.frames.spark.loading import KEEP, in_session, is_pattern, planning
 from graveler.frames.spark.scans import (
     FILE,
     DataFile,
@@ -22,22 +24,36 @@ from graveler.frames.spark.scans import (
 )
 from graveler.frames.spark.schemas import PARQUET, TYPED, partition_fields, stored_schemas
 from graveler.frames.spark.session import running, time_zone
+from graveler.frames.where import Condition, Dialect, Where, conditions
 from graveler.reads.partitions import Files, check_format, table_entries
 from graveler.reads.ports import View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 _OLDER_READERS = "spark.sql.sources.useV1SourceList"
+_CSV = {"header": "true", "inferSchema": "true", "multiLine": "true", "escape": '"'}
+"""CSV as other libraries read it; for a given format Spark's own options count."""
+_ALIASES = {
+    **{name: name for name in ("float", "double", "string", "binary")},
+    "boolean": "bool",
+    "date": "date32",
+    "timestamp_ntz": "timestamp[us]",
+    "byte": "int8",
+    "short": "int16",
+    "integer": "int32",
+    "long": "int64",
+}
+"""Arrow's names of Spark's types."""
 _GUESSED = {"csv", "json", "text", "xml"}
 
 
 class ReadOptions(TypedDict, total=False):
     """The keyword arguments of `read` that select the content and the format."""
 
-    format: str
-    where: Mapping[str, Any] | None
+    format: str | None
+    where: Where | None
     columns: Sequence[str]
     schema: "StructType | str | None"
     options: Mapping[str, str] | None
@@ -49,14 +65,15 @@ def read(
     view: View,
     path: PathText,
     *,
-    where: Mapping[str, Any] | None = None,
+    where: Where | None = None,
     columns: Sequence[str] = (),
-    format: str = "parquet",
+    format: str | None = None,
     schema: "StructType | str | None" = None,
     spark: "SparkSession | None" = None,
     options: Mapping[str, str] | None = None,
     nested: bool = True,
     verify: bool = False,
+    files: Files | None = None,
 ) -> "DataFrame":
     """Return the present table at `path` in `view`.
 
@@ -72,12 +89,11 @@ def read(
     Args:
         view: A ref, branch, run, step or candidate.
         path: A file, or a folder.
-        where: Only these partitions: for each column a value or a list of values; None is the
-            partition of nulls. Spark does not see the other files. Text is compared with the text
-            in the path, a number with a number, a date or a time with a date or a time. A time that
-            states no zone is in the session's, in a path as in `where`.
+        where: Only these rows, as for the ``read`` of a branch. Spark does not see the files of other
+            partitions. A time that states no zone is in the session's, in a path as in `where`.
         columns: Only these columns, in this order.
-        format: Spark's name of the file format.
+        format: Spark's name of the file format. By default the suffixes of the files say it, and CSV
+            files begin with a header.
         schema: Columns and types, partition columns among them; with one, an empty folder is
             an empty frame.
         spark: The session, classic or of Spark Connect; by default the active one, else a new
@@ -89,6 +105,7 @@ def read(
             checksum (sha224 to sha512, sha1 or md5; for other algorithms only the size). Each
             task holds a file of at most 2 GiB in memory. Later changes of a file are not
             detected.
+        files: Only these files of the table, by their paths below it.
 
     Raises:
         CorruptionError: With `verify`, a file differs from its entry.
@@ -99,47 +116,109 @@ def read(
     """
     from pyspark.sql.types import StructType
 
-    path, format = prefix_text(path, "path"), text(format, "format")
-    check_format(path, format)
+    path, wanted = prefix_text(path, "path"), conditions(where)
     optional(instance, options, "options", kind=Mapping, expected="a mapping")
-    optional(instance, where, "where", kind=Mapping, expected="a mapping of columns to values")
     names = texts(columns, "columns")
     flag(nested, "nested")
     flag(verify, "verify")
-    entries: Files = table_entries(view, path, nested=nested)
+    entries = table_entries(view, path, nested=nested) if files is None else files
+    format, entries, options = _format(path, entries, format, options)
     own = stored_schemas(entries) if schema is None and format in TYPED else {}
     if len({*own.values()}) == 1:
         schema = next(iter(own.values()))
     known = partition_fields(entries)
-    if where and entries:
-        spark = spark or running()
-        every, entries = entries, prune(path, entries, where, partial(time_zone, spark))
-        if not entries and schema is None:
-            raise ObjectNotFoundError(
-                f"no file of {path!r} has {dict(where)}: there are {seen_values(every, [*where])}; "
-                "give a schema to get an empty frame"
-            )
     if not entries and schema is None:
         raise _nothing(path)
     spark = spark or running()
     if not entries:
         return _selected(spark.createDataFrame([], schema), names, path)
+    entries, wanted = pruned(entries, wanted, partial(time_zone, spark))
     if isinstance(schema, str):
         schema = spark.createDataFrame([], schema).schema
-    files = data_files(view, entries, own if schema is None else {})
+    found = data_files(view, entries, own if schema is None else {})
+    on_keep = any(file.uri.startswith(KEEP) for file in found)  # a candidate has no stores
+    objects = view.repository.objects if on_keep else None
     if verify:
-        verify_files(spark, files, view.repository.objects)
+        verify_files(spark, found, objects)
     source = Source(
         spark,
         format,
         schema,
-        {**(options or {}), "__globPaths__": "false"},
+        {**options, "__globPaths__": "false"},
         StructType.fromJson({"fields": known}),
-        view.repository.objects,
+        objects,
     )
-    with _noticing_lost_files(path), planning(spark, [file.uri for file in files]) as planner:
-        whole = _whole(replace(source, spark=planner), files, view, path)
-        return _selected(in_session(spark, whole), names, path)
+    with _noticing_lost_files(path), planning(spark, [file.uri for file in found]) as planner:
+        whole = _whole(replace(source, spark=planner), found, view, path)
+        return _selected(_filtered(in_session(spark, whole), wanted, path), names, path)
+
+
+def _format(
+    path: str, files: Files, format: str | None, options: Mapping[str, str] | None
+) -> tuple[str, Files, Mapping[str, str]]:
+    """Return the format of files, the files of it, and the options of Spark's reader."""
+    guessed = optional(text, format, "format") is None
+    format, files = of_one_format(path, files, format)
+    check_format(path, format)
+    if format == "arrow":
+        raise InvalidInputError(
+            f"{path!r}: Spark does not read files of Arrow: use pyarrow or polars"
+        )
+    return format, files, {**(_CSV if guessed and format == "csv" else {}), **(options or {})}
+
+
+def _filtered(frame: "DataFrame", wanted: Sequence[Condition], path: str) -> "DataFrame":
+    if not wanted:
+        return frame
+    import pyarrow as pa
+
+    named = _selected(frame, tuple({condition.column: None for condition in wanted}), path)
+    kinds = pa.schema([(field.name, _arrow(field.dataType)) for field in named.schema])
+    zone = partial(time_zone, frame.sparkSession)
+    return frame.filter(_SparkDialect().all(wanted, kinds, zone))
+
+
+def _arrow(kind: "DataType") -> Any:
+    """Return a type as Arrow's, whose kinds of values conditions know."""
+    import pyarrow as pa
+    from pyspark.sql.types import DecimalType
+
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if kind.typeName() == "timestamp":
+        return pa.timestamp("us", "UTC")
+    name = _ALIASES.get(kind.typeName())
+    return pa.type_for_alias(name) if name else pa.null()
+
+
+class _SparkDialect(Dialect):
+    """Expressions of Spark."""
+
+    def column(self, name: str) -> Any:
+        from pyspark.sql.functions import col
+
+        return col(quoted(name))
+
+    def literal(self, name: str, value: Any) -> Any:
+        from pyspark.sql.functions import lit
+
+        del name
+        if (
+            isinstance(value, datetime) and value.tzinfo is None
+        ):  # lit would take the machine's zone
+            return lit(value.isoformat()).cast("timestamp_ntz")
+        return lit(value)
+
+    def is_null(self, column: Any) -> Any:
+        return column.isNull()
+
+    def is_nan(self, column: Any) -> Any:
+        from pyspark.sql.functions import isnan
+
+        return isnan(column)
+
+    def is_in(self, name: str, values: Sequence[Any]) -> Any:
+        return self.column(name).isin([self.literal(name, value) for value in values])
 
 
 def _whole(source: "Source", files: list[DataFile], view: View, path: str) -> "DataFrame":
@@ -234,8 +313,7 @@ def _selected(frame: "DataFrame", names: tuple[str, ...], path: str) -> "DataFra
     missing = [name for name in names if name not in frame.columns]
     if missing:
         raise InvalidInputError(
-            f"columns: {path!r} has no {', '.join(map(repr, missing))}: choose of "
-            f"{', '.join(frame.columns)}"
+            f"{path!r} has no {', '.join(map(repr, missing))}: choose of {', '.join(frame.columns)}"
         )
     return frame.select(*map(quoted, names))
 

@@ -181,7 +181,7 @@ class Source:
         if len(firsts) < 2 or merged:
             return groups
         entries = [file.entry for file in files if file.uri in firsts]
-        if not have_same_columns(view.repository, entries):
+        if not have_same_columns(view, entries):
             return groups
         schema = self.load(FileGroup((min(firsts),)), None).schema
         return [
@@ -285,7 +285,9 @@ def _in_address(name: str) -> "Column":
     return f.nullif(text, f.lit(NULL_PARTITION))
 
 
-def verify_files(spark: "SparkSession", files: Sequence[DataFile], objects: ObjectStore) -> None:
+def verify_files(
+    spark: "SparkSession", files: Sequence[DataFile], objects: ObjectStore | None
+) -> None:
     """Let Spark read each file completely, and compare its size and checksum.
 
     The tasks read through Spark's own file systems, as a read of the table does, and do not
@@ -311,7 +313,7 @@ def verify_files(spark: "SparkSession", files: Sequence[DataFile], objects: Obje
 
 
 def _wrong(
-    spark: "SparkSession", algorithm: str, files: list[DataFile], objects: ObjectStore
+    spark: "SparkSession", algorithm: str, files: list[DataFile], objects: ObjectStore | None
 ) -> Iterator[CorruptionError]:
     from pyspark.sql import functions as f
 

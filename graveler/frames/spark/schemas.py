@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from graveler.base.background import Threads
-from graveler.base.parallel import thread_count
 from graveler.errors import GravelerError, SchemaChangedError
 from graveler.model import METADATA_BYTES, Entry
 from graveler.objects.store import ObjectInfo, ObjectStore
 from graveler.objects.verified import RangedFile
 from graveler.reads.partitions import Files, folder_values, partition_columns
+from graveler.reads.ports import View
 from graveler.reads.schemas import (
     PARTITIONS,
     SCHEMA,
@@ -28,14 +28,11 @@ from graveler.reads.schemas import (
     fits,
     kept_of,
     merge_fields,
-    parquet_file,
     simple_name,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-    from graveler.reads.stores import Stores
 
 ROWS = "graveler.rows"
 """Name in an entry's metadata: the number of rows of the file."""
@@ -44,6 +41,7 @@ PARQUET = "parquet"
 TYPED = (PARQUET, "orc")
 """Spark's names of the formats whose files have types; entries of others have partition columns only."""
 
+_READERS = 8
 _MOST = METADATA_BYTES // 2
 """Largest schema that is stored, in bytes; a reader gets a larger one from a footer."""
 
@@ -70,23 +68,24 @@ def _rows(store: ObjectStore, info: ObjectInfo) -> int:
         return int(file.metadata.num_rows)
 
 
-def have_same_columns(stores: "Stores", entries: Sequence[Entry]) -> bool:
+def have_same_columns(view: View, entries: Sequence[Entry]) -> bool:
     """Return whether Parquet files have the same columns, by their footers.
 
     If a footer cannot be read, the result is False, and Spark reports the reason later.
     """
-    threads = thread_count(None, stores.objects.put_threads)
     try:
-        with Threads(threads) as pool:
-            first, *others = pool.map(partial(_columns, stores), entries)
+        with Threads(_READERS) as pool:
+            first, *others = pool.map(partial(_columns, view), entries)
     except (GravelerError, OSError, ValueError):
         return False
     return all(other == first for other in others)
 
 
-def _columns(stores: "Stores", entry: Entry) -> tuple[object, ...]:
+def _columns(view: View, entry: Entry) -> tuple[object, ...]:
     """Return the parts of a footer from which Spark finds a schema."""
-    with parquet_file(stores, entry) as file:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(RangedFile(entry.size, partial(view.read_range, entry))) as file:
         kept = file.metadata.metadata or {}
         return file.schema, file.schema_arrow, kept.get(SPARK_SCHEMA)
 

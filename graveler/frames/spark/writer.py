@@ -21,9 +21,9 @@ from graveler.base.names import check_path
 from graveler.collections.objects import KeepObjects
 from graveler.errors import AlreadyExistsError, InvalidInputError
 from graveler.frames.library import MODES
+from graveler.frames.pruning import in_partitions_of
 from graveler.frames.spark.keep import write_by_tasks
 from graveler.frames.spark.loading import spark_uri
-from graveler.frames.spark.pruning import in_partitions_of
 from graveler.frames.spark.reader import read
 from graveler.frames.spark.schemas import (
     SchemaRule,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from graveler.committed.units import log_of
 from graveler.errors import ObjectNotFoundError, StateError
@@ -45,9 +45,13 @@ class AddedFiles:
                 return entry
         raise ObjectNotFoundError(f"{path!r} was not added")
 
-    def open(self, path: Entry) -> BinaryIO:
-        """Return a stream of a file."""
-        return self.view.open(path)
+    def get_many(self, paths: Iterable[Entry]) -> Iterator[tuple[Entry, bytes]]:
+        """Yield files with their bytes."""
+        return self.view.get_many(paths)
+
+    def read_range(self, path: Entry, start: int, length: int) -> bytes:
+        """Return a part of a file."""
+        return self.view.read_range(path, start, length)
 
     def uri(self, entry: Entry) -> str:
         """Return the physical URI of a file."""

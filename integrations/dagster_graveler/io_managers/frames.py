@@ -7,9 +7,9 @@ from typing import Any
 from dagster_graveler.io_managers.handlers import Table, TypeHandler, put, written
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames import read, write
+from graveler.frames.formats import FORMATS, PARQUET, SUFFIX
 from graveler.frames.libraries import SPARK
-from graveler.frames.library import PARQUET, TYPE, FrameLibrary, ParquetLibrary
-from graveler.frames.parquet import SUFFIX
+from graveler.frames.library import TYPE, FrameLibrary, ParquetLibrary
 from graveler.frames.rows import PartitionRows
 from graveler.lake import Branch, Ref, Run, Step
 from graveler.model import Entry
@@ -57,12 +57,13 @@ class FrameHandler(TypeHandler):
         name = _FILE
         if table.mode == "append":
             name = f"data-{sha256((table.owner or step.name).encode()).hexdigest()[:_MARK]}{SUFFIX}"
-        with self._library.parquet(obj) as file:
-            put(step, table, name, file, kind=self.name, content_type=PARQUET)
+        with self._library.file(obj, PARQUET) as file:
+            kind = FORMATS[PARQUET].media_type
+            put(step, table, name, file, kind=self.name, content_type=kind)
 
     def read(self, view: Run | Ref, table: Table, kind: Any) -> Any:
         """Return the frame; Parquet files of any writer are read, whatever the table's format is."""
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"format": PARQUET}
         if self.name == SPARK:
             first = next(table.entries(view), None)
             if first is None or not first.path.endswith(SUFFIX) or table.file_format == "parquet":

@@ -47,9 +47,9 @@ def arrow(place: Place) -> list[Result]:
 def _arrow(lake: Path) -> tuple[int, float, Memory]:
     with graveler.open(lake) as opened:
         view: Any = opened.repository(REPOSITORY).ref("main")
-        next(iter(view.table("")))  # numpy and pyarrow are loaded
+        next(iter(view.listing("")))  # numpy and pyarrow are loaded
         began = time.perf_counter()
-        count, memory = with_memory(lambda: sum(batch.num_rows for batch in view.table("")))
+        count, memory = with_memory(lambda: sum(batch.num_rows for batch in view.listing("")))
         return count, time.perf_counter() - began, memory
 
 

@@ -33,7 +33,7 @@ class Slow:
 
 READS = {
     "numpy": lambda view: view.stat_many(["a"] * 100),
-    "pyarrow": lambda view: view.table().read_all(),
+    "pyarrow": lambda view: view.listing().read_all(),
 }
 
 

@@ -109,7 +109,7 @@ def test_entries_are_those_of_the_ref(repo, ref, prefix):
     assert all(tasks)
     found = flat(tasks)
     ranges = [(key, len(list(rows))) for key, rows in groupby(row.pop("range_id") for row in found)]
-    assert found == repo.ref(ref).table(prefix).read_all().to_pylist()
+    assert found == repo.ref(ref).listing(prefix).read_all().to_pylist()
     listed = flat(read(repo, kind="ranges", ref=ref, prefix=prefix))
     assert [key for key, _ in ranges] == [row["id"] for row in listed]
     if not prefix:

@@ -2,9 +2,17 @@
 
 import pytest
 
+from graveler.errors import InvalidInputError
 from graveler.reads.view import View, observed
 from graveler.repository.branch import Branch
 from graveler.runs.attempt import ObservedBranch, ObservedRef, Reads
+
+
+def refused(read):
+    """Read what is no table."""
+    with pytest.raises(InvalidInputError, match="not a Parquet file"):
+        read()
+
 
 READING = {
     "list": lambda view, _: list(view.list("a/")),
@@ -20,7 +28,12 @@ READING = {
     "get_many": lambda view, _: list(view.get_many(["a/x"])),
     "get_many of entries": lambda view, entry: list(view.get_many([entry])),
     "download": None,
-    "table": lambda view, _: view.table("a/").read_all(),
+    "listing": lambda view, _: view.listing("a/").read_all(),
+    "read_range": lambda view, _: view.read_range("a/x", 0, 1),
+    "read_range of an entry": lambda view, entry: view.read_range(entry, 0, 1),
+    "read": lambda view, _: refused(lambda: view.read("a/", "pyarrow")),
+    "scan": lambda view, _: refused(lambda: view.scan("a/x", "pyarrow")),
+    "table": lambda view, _: view.table("a/").files,
     "uris": lambda view, _: view.uris("a/"),
     "uris of a file": lambda view, _: view.uris("a/x"),
     "uri": lambda view, entry: view.uri(entry),
@@ -31,7 +44,7 @@ COPYING = {
 }
 WITHOUT_READING = {
     *("repository", "name", "head", "expression", "commit_id", "uncommitted", "reset"),
-    *("put", "put_many", "upload", "store", "link", "link_many", "import_", "new_address"),
+    *("put", "put_many", "upload", "store", "link", "link_many", "import_", "new_address", "write"),
     *("delete", "delete_many", "commit", "commit_changes"),
 }
 

@@ -113,7 +113,7 @@ def test_a_path_is_a_file_a_folder_or_a_partition(step):
     step.write(pl.DataFrame({"n": [2]}), "flights2")
     assert step.read("flights", pd.DataFrame)["n"].to_list() == [1]
     step.put("flights", b"a file has the name of the folder")
-    with pytest.raises(ObjectNotFoundError, match="only flights:"):
+    with pytest.raises(InvalidInputError, match="flights: not a Parquet file"):
         step.read("flights", pd.DataFrame)
     assert step.read("flights/", pd.DataFrame)["n"].to_list() == [1]
 
@@ -124,10 +124,10 @@ TWICE = pd.DataFrame([[1, 2]], columns=["a", "a"])
 REFUSED = [
     *((lambda step, v=v: step.write(v, "t/"), NO_FRAME) for v in (ROWS, pd.Series([1]), b"", None)),
     *((lambda step, k=k: step.read("t/", k), NO_TYPE) for k in (dict, pd.Series, list[int], None)),
-    (lambda step: step.read("t/", "dask"), "'dask': spark, pandas, polars, pyarrow are"),
+    (lambda step: step.read("t/", "dask"), "'dask': spark, pandas, polars, pyarrow, duckdb are"),
     (
-        lambda step: step.read("t/", pd.DataFrame, spark=object(), format="csv"),
-        "spark, format: of Spark frames only",
+        lambda step: step.read("t/", pd.DataFrame, spark=object(), schema="n int"),
+        "schema, spark: of Spark frames only",
     ),
     (
         lambda step: step.write(WRITTEN[0], "t/", partition_by=["n"]),
@@ -140,8 +140,8 @@ REFUSED = [
     (lambda step: step.write(pd.DataFrame({"a": [1, "x"]}), "t/"), NO_PARQUET),
     (lambda step: step.write(TWICE, "t/"), NO_PARQUET),
     (
-        lambda step: step.write(WRITTEN[0], "t/a.csv"),
-        r"a\.csv: a frame of pandas becomes a Parquet file",
+        lambda step: step.write(WRITTEN[0], "t/a.tsv"),
+        r"a\.tsv: a frame of pandas becomes a file whose name ends with \.parquet, \.csv, ",
     ),
     (
         lambda step: step.write(WRITTEN[0], "there/", mode="error"),
@@ -153,8 +153,18 @@ REFUSED = [
     ),
     (lambda step: step.read("there/", "pandas"), "read one table at a time"),
     (lambda step: step.read("other/broken/", "pandas"), r"a\.parquet: not a Parquet file"),
-    (lambda step: step.read("other/csv/", "pandas"), r"only other/csv/a\.csv"),
-    (lambda step: step.read("other/csv", "pandas"), r"only other/csv/a\.csv"),
+    (lambda step: step.read("other/", "pandas"), "'other/' has files of several formats"),
+    (lambda step: step.read("other/csv", "pandas", format="orc"), "'orc': give one of parquet"),
+    (lambda step: step.read("other/csv", "pandas", format="delta"), "a Delta table is its log"),
+    (lambda step: step.read("other/csv", "pandas", columns=["m"]), "no 'm': choose of n"),
+    (lambda step: step.read("other/csv", "pandas", columns=["n", "n"]), "name each column once"),
+    (lambda step: step.read("other/csv", "pandas", where={"m": 1}), "no 'm': choose of n"),
+    (lambda step: step.read("other/csv", "pandas", where={"n": "1"}), "int64, and cannot be comp"),
+    (lambda step: step.read("other/csv", "pandas", where=["n = 1"]), "'n = 1': give {column"),
+    (lambda step: step.read("other/csv", "pandas", where=[("n", "~", 1)]), "'~'"),
+    (lambda step: step.read("other/csv", "pandas", where=[("n", "<", [1])]), "with one value"),
+    (lambda step: step.scan("other/csv", "pandas"), "pandas has no lazy frames"),
+    (lambda step: step.scan("other/csv", pl.DataFrame), "DataFrame: not a lazy frame"),
     (lambda step: step.read("weather/", "pandas"), "write it first"),
 ]
 

@@ -1,4 +1,4 @@
-"""The choice of a table's files by the partition values in their paths, before Spark sees them.
+"""The choice of a table's files by the partition values in their paths, before any library sees them.
 
 A partition value is text in a path: ``day=2026-01-03``. It is compared by the type of the caller's value or
 of its column: the number 1 matches ``month=1`` and ``month=01``, and the text "1" only the first.
@@ -12,39 +12,49 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graveler.errors import InvalidInputError
+from graveler.frames.where import COMPARISONS, Condition, Zone
 from graveler.reads.partitions import Files, folder_values, is_in_table, partition_columns
 from graveler.reads.schemas import date_of, number_of, text_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-_SHOWN = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Zone = Callable[[], tzinfo]
-"""Returns the time zone of a session. It is asked only if a time is compared."""
 
-
-def prune(path: str, files: Files, where: Mapping[str, Any], zone: Zone) -> Files:
-    """Return the files whose partitions have the wanted values."""
+def prune(path: str, files: Files, wanted: Sequence[Condition], zone: Zone) -> Files:
+    """Return the files whose partitions satisfy all conditions."""
     columns = partition_columns([relative for relative, _ in files])
-    for name in where:
-        if name not in columns:
+    for condition in wanted:
+        if condition.column not in columns:
             known = f"choose of {', '.join(columns)}" if columns else "the table has none"
             raise InvalidInputError(
-                f"where: {name!r} is not a partition column of {path!r} ({known}): filter the frame by "
-                "the other columns"
+                f"where: {condition.column!r} is not a partition column of {path!r} ({known})"
             )
-    wanted = {name: [_test(name, value, zone) for value in _several(where[name])] for name in where}
+    tests = [(condition.column, _test(condition, zone)) for condition in wanted]
     return [
         (relative, entry)
         for relative, entry in files
-        if all(
-            any(test(values[name]) for test in tests)
-            for values in [dict(folder_values(relative))]
-            for name, tests in wanted.items()
-        )
+        for values in [dict(folder_values(relative))]
+        if all(test(values[name]) for name, test in tests)
     ]
+
+
+def pruned(
+    files: Files, wanted: Sequence[Condition], zone: Zone
+) -> tuple[Files, tuple[Condition, ...]]:
+    """Return the files whose partitions satisfy the conditions on them, and the conditions on rows.
+
+    If there is no such file, the first of all is returned, for its columns, with a condition that no
+    row satisfies.
+    """
+    columns = partition_columns([relative for relative, _ in files])
+    rows = tuple(each for each in wanted if each.column not in columns)
+    partitions = [each for each in wanted if each.column in columns]
+    found = prune("", files, partitions, zone) if partitions else files
+    if found or not files:
+        return found, rows
+    return files[:1], (*rows, Condition(partitions[0].column, "==", ()))
 
 
 def in_partitions_of(
@@ -83,41 +93,41 @@ def _reader_of(kind: "DataType", zone: Zone) -> "Callable[[str], Any] | None":
     return date_of if isinstance(kind, DateType) else None
 
 
-def seen_values(files: Files, columns: Sequence[str]) -> str:
-    """Return some values of partition columns, for an error."""
-    partitions = (dict(folder_values(relative)) for relative, _ in files)
-    values = sorted({f"{name}={values[name]}" for values in partitions for name in columns})
-    more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
-    return ", ".join(values[:_SHOWN]) + more
+def _test(condition: Condition, zone: Zone) -> Callable[[str | None], bool]:
+    """Return a function that compares the text of a path with the wanted values."""
+    sign, name = condition.operator, condition.column
+    tests = [partial(_holds, sign, value, _reader(name, value, zone)) for value in condition.values]
+    if sign == "!=":
+        return lambda found: found is not None and all(test(found) for test in tests)
+    return lambda found: any(test(found) for test in tests)
 
 
-def _several(value: Any) -> Sequence[Any]:
-    return list(value) if isinstance(value, list | tuple | set | frozenset | range) else [value]
-
-
-def _test(name: str, value: Any, zone: Zone) -> Callable[[str | None], bool]:
-    """Return a function that compares the text of a path with a wanted value."""
+def _reader(name: str, value: Any, zone: Zone) -> Callable[[str], Any]:
+    """Return the function that reads a text as a value of the wanted value's type."""
     if value is None:
-        return lambda text: text is None
+        return str
     if isinstance(value, datetime):
-        read_time = partial(_time, zone=zone())
-        return partial(_equals, read_time, read_time(str(value)))
+        return partial(_time, zone=zone())
     for kind, read in _READERS.items():
         if isinstance(value, kind):
-            return partial(_equals, read, read(str(value)))
+            return read
     raise InvalidInputError(
         f"where: {name!r}={value!r}: give text, a number, a date, a time, True, False or "
         "None, or a list of them"
     )
 
 
-def _equals(read: Callable[[str], Any], value: Any, text: str | None) -> bool:
+def _holds(sign: str, wanted: Any, read: Callable[[str], Any], found: str | None) -> bool:
+    if wanted is None or found is None:
+        return sign == ("==" if wanted is found else "!=")
     try:
-        found = None if text is None else read(text)
-        # NaN equals itself, as in Spark
-        return found is not None and bool(found == value or (found != found and value != value))
-    except ValueError:
-        return False
+        value, other = read(found), read(str(wanted))
+        if sign in COMPARISONS:
+            return bool(COMPARISONS[sign](value, other))
+    except (ValueError, ArithmeticError):  # a text of another type only differs; NaN has no order
+        return sign == "!="
+    same = value == other or (value != value and other != other)  # NaN equals itself, as in Spark
+    return bool(same) is (sign == "==")
 
 
 def _time(text: str, zone: tzinfo) -> timedelta:
