@@ -89,8 +89,8 @@ def test_the_rows_that_differ_are_listed(cli, repo, before, after, keys, lines):
         ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n"}, "no", 1, "no column 'no': the table has id, n"),
         ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n1,c\n"}, "id", 2, "several rows have id=1"),
         (
-            {"x.csv": CSV, "y.parquet": parquet(OLD)},
-            {"x.csv": b"id,n\n", "y.parquet": parquet(NEW)},
+            {"x.csv": CSV, "y.parquet": parquet([{"id": "a"}])},
+            {"x.csv": b"id,n\n", "y.parquet": parquet([{"id": "b"}])},
             "id",
             1,
             "the changed files are of several tables",

@@ -7,7 +7,6 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf, isfinite
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
 from graveler.base.bounded import csv_rows
@@ -27,17 +26,6 @@ _BATCH = 100
 _CELL = 40
 _GAP = 2
 _LINE = "line"
-_FORMS = {
-    ".parquet": "Parquet",
-    ".pq": "Parquet",
-    ".arrow": "Arrow",
-    ".feather": "Arrow",
-    ".csv": "CSV",
-    ".jsonl": "JSON",
-    ".ndjson": "JSON",
-    ".json": "JSON",
-}
-_BINARY = ("Parquet", "Arrow")
 
 
 @verb("cat")
@@ -94,29 +82,28 @@ def _head(session: Session, file: str, *, rows: Annotated[int, {"min": 0}] = 10)
 def _rows(view: "View", path: str) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a file, or of all tables of a folder or a pattern."""
     for entry in chosen(view, path):
-        if entry.path == path or form_of(entry)[0]:
+        if entry.path == path or form_of(entry):
             yield from rows_of(view, entry)
 
 
-def form_of(entry: "Entry") -> tuple[str, bool]:
-    """Return ``Parquet``, ``CSV``, ``JSON``, ``Arrow`` or "" by the name, and whether it is packed."""
-    name = entry.path.rpartition("/")[2].lower()
-    suffix = PurePosixPath(name.removesuffix(".gz")).suffix
-    form, packed = _FORMS.get(suffix, ""), name.endswith(".gz")
-    kept = not name.startswith(("_", ".")) and not (packed and form in _BINARY)
-    return (form if kept else ""), packed
+def form_of(entry: "Entry") -> str:
+    """Return the format of a table's file by its name, or "" for any other file."""
+    from graveler.frames.formats import format_of
+
+    name = entry.path.rpartition("/")[2]
+    return "" if name.startswith(("_", ".")) else format_of(name) or ""
 
 
 def rows_of(view: "View", entry: "Entry") -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a table, or the lines of any other file, as they are read."""
     from graveler.gates.footers import reading
 
-    form, packed = form_of(entry)
+    form, packed = form_of(entry), entry.path.lower().endswith(".gz")
     with view.open(entry) as stream, reading(entry, form or "text"):
-        if form in _BINARY:
+        if form in {"parquet", "arrow"}:
             for batch in _batches(stream, form):
                 yield from batch.to_pylist()
-        elif form == "CSV":
+        elif form == "csv":
             lines = (row for row in csv_rows(stream, repr(entry.path), packed=packed) if row)
             names = next(lines, [])
             yield from (dict(zip(names, row, strict=False)) for row in lines)
@@ -131,7 +118,7 @@ def _batches(stream: Any, form: str) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet
 
-    if form == "Parquet":
+    if form == "parquet":
         file = pyarrow.parquet.ParquetFile(stream, buffer_size=_LINE_BYTES, pre_buffer=False)
         yield from file.iter_batches(_BATCH, use_threads=False)
     else:

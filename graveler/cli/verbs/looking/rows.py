@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graveler.cli.failure import UsageError
 from graveler.cli.output import SIGNS, Output, counted
 from graveler.cli.selection import Listing
-from graveler.cli.verbs.looking.contents import (
-    cell_text,
-    column_names,
-    form_of,
-    plain_value,
-    rows_of,
-)
+from graveler.cli.verbs.looking.contents import cell_text, form_of, plain_value
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.frames.libraries import library_named
 from graveler.model import Change, ChangeKind, Entry
@@ -49,7 +43,7 @@ def show_rows(
     sides: tuple[list[Entry], list[Entry]] = ([], [])
     for change in changes:
         for entries, entry in zip(sides, (change.before, change.after), strict=True):
-            if entry is not None and form_of(entry)[0]:
+            if entry is not None and form_of(entry):
                 entries.append(entry)
     counts: Counter[str] = Counter()
     listing = Listing(out, limit)
@@ -119,30 +113,21 @@ def _both(views: "Sequence[View]", sides: Sequence[Sequence[Entry]]) -> tuple[An
     library_named("pyarrow")
     import pyarrow as pa
 
-    from graveler.frames.parquet import concat_arrow
+    from graveler.frames.source import Source
+    from graveler.frames.union import concat_arrow
 
-    parts = [[*_tables(*side)] for side in zip(views, sides, strict=True)]
-    numbers = [pa.repeat(side, len(part)) for side in (0, 1) for part in parts[side]]
+    parts, numbers = [], []
+    for side, (view, entries) in enumerate(zip(views, sides, strict=True)):
+        for form in dict.fromkeys(map(form_of, entries)):
+            files = [(entry.path, entry) for entry in entries if form_of(entry) == form]
+            parts.append(Source(view, "", files, form).table(verify=True))
+            numbers.append(pa.repeat(side, len(parts[-1])))
     try:
-        table = concat_arrow([*parts[0], *parts[1]])
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        table = concat_arrow(parts)
+    except pa.ArrowException as error:
         raise InvalidInputError(
             f"the changed files are of several tables: name one, as in `diff main dev output/` ({error})"
         ) from error
     names = table.column_names
     table = table.rename_columns([f"c{number}" for number in range(len(names))])
     return table.append_column("side", pa.chunked_array(numbers)), names
-
-
-def _tables(view: "View", entries: Sequence[Entry]) -> Iterator[Any]:
-    import pyarrow as pa
-
-    from graveler.frames.parquet import read_arrow
-
-    parquet = [(entry.path, entry) for entry in entries if form_of(entry)[0] == "Parquet"]
-    if parquet:
-        yield read_arrow(view, parquet)
-    for entry in entries:
-        if form_of(entry)[0] != "Parquet":
-            rows = list(rows_of(view, entry))
-            yield pa.table({name: [row.get(name) for row in rows] for name in column_names(rows)})
