@@ -91,13 +91,16 @@ def _lines(error: Exception) -> list[str]:
     if isinstance(error, MergeConflictError):
         lines += map(conflict_line, error.conflicts)
     if isinstance(error, GateFailedError):
-        lines += map(verdict_line, error.verdicts)
+        lines += [line for verdict in error.verdicts for line in verdict_lines(verdict)]
     return lines
 
 
-def verdict_line(verdict: "Verdict") -> str:
-    """Return a gate and whether the candidate passed, or why it did not."""
-    return f"  {verdict.gate}: {'passed' if verdict.passed else verdict.reason or 'refused'}"
+def verdict_lines(verdict: "Verdict") -> list[str]:
+    """Return a gate and whether the candidate passed, or why and where it did not."""
+    place = f" ({verdict.facts['at']})" if "at" in verdict.facts else ""
+    said = "passed" if verdict.passed else f"{verdict.reason or 'refused'}{place}"
+    trace = verdict.facts.get("traceback", ())
+    return [f"  {verdict.gate}: {said}", *(f"    {line}" for line in trace)]
 
 
 def fact_rows(verdict: "Verdict") -> Iterator[str]:

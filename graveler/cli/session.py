@@ -94,7 +94,8 @@ class Session:
         """The open lake; it is never created here."""
         from graveler.lake.factory import connect
 
-        named, handed = self.options.lake or environment("GRAVELER_LAKE"), self.environment.location
+        named = self.options.lake or environment("GRAVELER_LAKE")
+        handed = self.environment.location if self._in_run else ""
         check_same_lake(named, handed)
         lake = connect(load_config(named or handed or find_lake(Path.cwd())))
         self._opened.append(lake)
@@ -113,7 +114,8 @@ class Session:
     @property
     def repository_name(self) -> str:
         """The name of that repository."""
-        named = self.options.repo or self.environment.repository or environment("GRAVELER_REPO")
+        handed = self.environment.repository if self._in_run else ""
+        named = self.options.repo or handed or environment("GRAVELER_REPO")
         if named:
             return named
         names = self.lake.repositories()
@@ -129,6 +131,11 @@ class Session:
             "name one with --repo or GRAVELER_REPO"
         )
 
+    @property
+    def _in_run(self) -> bool:
+        """Whether the environment names a run or a step; else their modules are not imported."""
+        return bool(environment("GRAVELER_RUN") or environment("GRAVELER_STEP"))
+
     @cached_property
     def environment(self) -> "StepEnvironment":
         """The run and the step that the environment names."""
@@ -139,9 +146,9 @@ class Session:
     @cached_property
     def step(self) -> "OpenStep | None":
         """The step that this program works in, opened by ``graveler run exec`` or a task."""
-        given = self.environment
-        if not (given.run or given.step):
+        if not self._in_run:
             return None
+        given = self.environment
         if not given.is_open:
             raise UsageError(
                 "GRAVELER_RUN is set, and no step of the run is open: start the command by "
@@ -155,7 +162,7 @@ class Session:
         return self.repository.stores.default_branch if self.step is None else self.step.name
 
     def _is_step(self, name: str) -> bool:
-        return bool(self.environment.branch) and name == self.environment.branch
+        return self._in_run and bool(name) and name == self.environment.branch
 
     def branch(self, name: str) -> "Branch":
         """Return a branch to write to; "" is the default branch."""
@@ -170,6 +177,6 @@ class Session:
         In a step a commit is read as an input of the run.
         """
         name = ref or self.default_branch
-        if self.environment.is_open and self.step is not None:
+        if self._in_run and self.environment.is_open and self.step is not None:
             return self.step if self._is_step(name) else self.step.view(name)
         return self.repository.view(name)

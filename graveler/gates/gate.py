@@ -1,11 +1,13 @@
 """A gate: a named check of a candidate, and its answer."""
 
 import dis
+import sysconfig
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
@@ -29,6 +31,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _FACTORIES: set[Callable[..., Any]] = set()
 
 LONGEST_REASON = 4000
+_TRACE_LINES = 60
+_OTHERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
+"""Folders of graveler and of the standard library."""
+
 _SEVERITIES = ("error", "warn")
 _MEMORY = (1 << 20, 1 << 50)
 _MOST_SECONDS = LONGEST_DURATION.total_seconds()
@@ -279,10 +285,24 @@ def ask(gate: Gate, candidate: Candidate) -> Answer:
             answer = died(view.undeclared[0])
     except AssertionError as refusal:
         answer = Answer(False, shortened(_assertion(refusal), LONGEST_REASON))
+        view.report(**_place(refusal))
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - any failure is an answer
         answer = died(f"{type(error).__name__}: {error}")
         answer = replace(answer, transient=isinstance(error, TRANSIENT))
+        lines = traceback.format_exception(error)
+        view.report(**_place(error), traceback="".join(lines).splitlines()[-_TRACE_LINES:])
     return replace(answer, facts=plain(view.facts), seen=dict(view.seen))
+
+
+def _place(error: BaseException) -> dict[str, str]:
+    """Return the line of the gate's own code at which it failed, as the fact ``at``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith(_OTHERS) and "site-packages" not in frame.filename
+    ]
+    return {"at": f"{Path(own[-1].filename).name}:{own[-1].lineno}"} if own else {}
 
 
 def _assertion(refusal: AssertionError) -> str:

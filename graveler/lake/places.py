@@ -12,10 +12,10 @@ from graveler.committed.splitting import Splitting
 from graveler.committed.splitting import changed as changed_splitting
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
-from graveler.gates.gate import OPTIONS, Check
+from graveler.gates.gate import OPTIONS, Check, as_gates
 from graveler.model import Commit
 from graveler.objects.address import AddressBook, linked_root, place_of
-from graveler.publishing.panel import RequiredGates
+from graveler.publishing.panel import RequiredGates, Trial, trials
 from graveler.reads.stores import Stores, undeclared
 from graveler.refs.expression import resolve, resolve_to_name
 from graveler.refs.reflog import RefMove, tag_moves
@@ -290,6 +290,23 @@ class Gates(_Place):
     def settings(self) -> dict[str, tuple[NamedGate, ...]]:
         """Return the names of the required gates, by pattern; nothing is imported."""
         return RequiredGates(self._stores).rules()
+
+    def trials(
+        self,
+        gates: Iterable[Gate | Check] | Gate | Check,
+        over: str = "main~30..main",
+        *,
+        into: str = "",
+    ) -> list[Trial]:
+        """Return what gates would have said of earlier commits, the oldest first; nothing moves.
+
+        Args:
+            gates: The gates to try.
+            over: ``LEFT..RIGHT``: the commits of the right ref after the left one.
+            into: The branch that the gates see as the target; else the default branch.
+        """
+        into = into or self._stores.default_branch
+        return [*trials(self._stores, as_gates(gates), args.text(over, "over"), into)]
 
     def judgements(self, *, limit: int | None = None) -> Iterator[Judgement]:
         """Yield the judgements, the latest first.

@@ -6,12 +6,15 @@ The same inputs are not judged twice.
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import takewhile
+from threading import Event
 from typing import Any, Self
 
+from graveler.base.background import Threads
 from graveler.errors import (
     BackendUnavailableError,
     GateFailedError,
@@ -19,7 +22,7 @@ from graveler.errors import (
     RefNotFoundError,
     printable,
 )
-from graveler.gates.candidate import Candidate
+from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.declaration import ANYTHING
 from graveler.gates.gate import Check, Gate, ask
 from graveler.gates.named import NamedGate
@@ -28,12 +31,17 @@ from graveler.gates.verdicts import Judgement, Verdict, Verdicts, hash_inputs
 from graveler.model import Commit
 from graveler.publishing.tracing import measure_gate
 from graveler.reads.stores import Stores
+from graveler.refs.expression import resolve
+from graveler.refs.history import log
 from graveler.refs.mover import move
 from graveler.refs.settings import GateRules
 
 Judged = dict[str, tuple[Check, Verdict]]
 """Verdicts of one publish by the hash of their inputs, with the checks that the hashes identify."""
 
+_OWN = "graveler."
+_SIDE_BY_SIDE = 2
+_MOST_PROCESSES = 8
 _log = logging.getLogger(__name__)
 
 
@@ -170,10 +178,11 @@ class Panel:
         reused: list[str] = []
         new: dict[str, Verdict] = {}
         silent: list[Verdict] = []
-        for gate in self.gates:
-            key, verdict = self._known(candidate, gate)
+        found = [(gate, *self._known(candidate, gate)) for gate in self.gates]
+        judged = self._run_all(candidate, [gate for gate, _, known in found if known is None])
+        for gate, key, verdict in found:
             if verdict is None:
-                verdict, transient = self._run(candidate, gate)
+                verdict, transient = judged[gate.name]  # noqa: PLW2901
                 if transient and verdict.refuses:
                     silent.append(verdict)
                 if key and not verdict.died:
@@ -188,6 +197,11 @@ class Panel:
                 f"gate {silent[0].gate!r} gave no verdict: {silent[0].reason}: repeat it"
             )
         return self._keep(candidate, verdicts, reused, new)
+
+    def tried(self, candidate: Candidate) -> tuple[Verdict, ...]:
+        """Return what each gate says of the candidate now; nothing is reused or recorded."""
+        judged = self._run_all(candidate, self.gates)
+        return tuple(judged[gate.name][0] for gate in self.gates)
 
     def known(self, candidate: Candidate) -> tuple[Verdict, ...] | None:
         """Return the result of `verdicts` if all of them are known, else None; no gate runs."""
@@ -207,13 +221,35 @@ class Panel:
             return key, self.judged[key][1]
         return key, None if rule is None else Verdicts(self.stores).find(key)
 
-    def _run(self, candidate: Candidate, gate: Gate) -> tuple[Verdict, bool]:
+    def _run_all(
+        self, candidate: Candidate, gates: Sequence[Gate]
+    ) -> dict[str, tuple[Verdict, bool]]:
+        """Run gates, by name: those with a process of their own side by side."""
+        apart = [gate for gate in gates if gate.has_own_process]
+        here = [gate for gate in gates if not gate.has_own_process]
+        if len(apart) < _SIDE_BY_SIDE:
+            return {gate.name: self._run(candidate, gate) for gate in gates}
+        stop = Event()
+        with Threads(min(len(apart), _MOST_PROCESSES)) as threads:
+            started = {
+                gate.name: threads.submit(self._run, candidate, gate, stop) for gate in apart
+            }
+            try:
+                verdicts = {gate.name: self._run(candidate, gate) for gate in here}
+                return verdicts | {name: each.result() for name, each in started.items()}
+            except BaseException:
+                stop.set()
+                raise
+
+    def _run(
+        self, candidate: Candidate, gate: Gate, stop: Event | None = None
+    ) -> tuple[Verdict, bool]:
         """Return the verdict of a gate, and whether a repetition may give another one."""
         began = time.perf_counter()
         if gate.has_own_process:
             from graveler.gates.isolation import process
 
-            answer = process.ask_in_process(gate, candidate)
+            answer = process.ask_in_process(gate, candidate, stop)
         else:
             answer = ask(gate, candidate)
         if answer.died:
@@ -286,3 +322,59 @@ def enforce(
     """Run the gates that a branch requires, before an operation moves it."""
     candidate = Candidate(stores, commit, target=head, into=branch, action=action)
     refuse(f"{action} into {branch!r}", Panel.of(stores, branch, judged=judged).verdicts(candidate))
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The verdicts of gates on one earlier commit.
+
+    Attributes:
+        commit: The commit.
+        run: The run that it published; its key is "" if no run did.
+        verdicts: The verdict of each gate.
+    """
+
+    commit: Commit
+    run: RunContext
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Whether a gate would have refused the commit."""
+        return any(verdict.refuses for verdict in self.verdicts)
+
+    @property
+    def name(self) -> str:
+        """The hour of the run, else its key, else the id of the commit."""
+        return self.run.metadata.get("hour") or self.run.key or self.commit.id[:12]
+
+
+def trials(stores: Stores, gates: Iterable[Gate], over: str, into: str) -> Iterator[Trial]:
+    """Yield what gates say of the commits of a range, the oldest first; nothing is stored.
+
+    Args:
+        over: ``LEFT..RIGHT``: the commits on the first-parent line of the right ref, after the left.
+        into: The branch that the gates see as the target.
+    """
+    left, dots, right = over.partition("..")
+    if not (left and dots and right):
+        raise InvalidInputError(f"over {over!r}: give LEFT..RIGHT, as in main~30..main")
+    first, head = resolve(stores.refs, left).id, resolve(stores.refs, right).id
+    line = log(stores.refs.commits, head, first_parent=True)
+    commits = [*takewhile(lambda commit: commit.id != first, line)]
+    if commits and not commits[-1].parents:
+        commits.pop()  # the commit that made the repository
+    panel = Panel(stores, tuple(gates))
+    for commit in reversed(commits):
+        candidate = _candidate(stores, commit, into)
+        yield Trial(commit, candidate.run, panel.tried(candidate))
+
+
+def _candidate(stores: Stores, commit: Commit, into: str) -> Candidate:
+    """Return a commit as the gates would have seen it before it landed."""
+    target = stores.refs.commits.get(commit.parents[0])
+    pairs = commit.metadata
+    own = {name: value for name, value in pairs.items() if not name.startswith(_OWN)}
+    run = RunContext(pairs.get("graveler.run", ""), int(pairs.get("graveler.attempt", "0")), own)
+    action = "publish" if run.key else "merge" if len(commit.parents) > 1 else "commit"
+    return Candidate(stores, commit, target=target, into=into, run=run, action=action)

@@ -1,12 +1,13 @@
 """The preview of a merge: nothing moves, and nothing is written unless gates are to judge it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from graveler.committed.diff import RawChange
 from graveler.committed.merge import SHOWN, RawConflict, merge_changes
-from graveler.gates import Candidate, Verdict
+from graveler.gates import Candidate, Gate, Verdict
+from graveler.gates.gate import Check, as_gates
 from graveler.model import Change, ChangeKind, Commit, Conflict
 from graveler.publishing.landing import CommitSpec, look
 from graveler.publishing.panel import Panel
@@ -44,7 +45,9 @@ class MergePreview:
     _read: Callable[[], Iterator[RawChange | RawConflict]] = field(
         default=lambda: iter(()), repr=False, compare=False
     )
-    _judge: Callable[[], tuple[Verdict, ...]] = field(default=tuple, repr=False, compare=False)
+    _judge: Callable[[tuple[Gate, ...]], tuple[Verdict, ...]] = field(
+        default=lambda _: (), repr=False, compare=False
+    )
 
     def changes(self) -> Iterator[Change]:
         """Yield the changes of the destination without conflicts, in byte order of the paths.
@@ -60,16 +63,16 @@ class MergePreview:
         """
         return (conflict_of(*item) for item in self._read() if isinstance(item, RawConflict))
 
-    def judge(self) -> tuple[Verdict, ...]:
-        """Run the gates that the branch requires on what the merge would make; nothing moves.
+    def judge(self, gates: Iterable[Gate | Check] | Gate | Check = ()) -> tuple[Verdict, ...]:
+        """Run gates, and those that the branch requires, on what the merge would make; nothing moves.
 
         The candidate and the verdicts are stored, and the merge reuses the verdicts if their inputs are
-        unchanged. The result is empty if the branch requires no gate, or if there is nothing to merge.
+        unchanged. The result is empty if there is no gate, or if there is nothing to merge.
 
         Raises:
             MergeConflictError: Both sides changed a path in different ways.
         """
-        return self._judge()
+        return self._judge(as_gates(gates))
 
 
 def preview_merge(
@@ -95,8 +98,8 @@ def preview_merge(
                 whole=settled.whole,
             )
 
-    def judge() -> tuple[Verdict, ...]:
-        panel = Panel.of(stores, into)
+    def judge(gates: tuple[Gate, ...]) -> tuple[Verdict, ...]:
+        panel = Panel.of(stores, into, gates)
         if not panel.gates:
             return ()
         with settling(stores, strategy, source.id, into) as settled:

@@ -106,3 +106,42 @@ def test_parameters_are_json_or_text(cli, folder, check, parameters, shown):
     required = cli("gates", "require", "main", check, *given)
     assert required.code == 0
     assert shown in required.out
+
+
+def test_gates_are_asked_before_a_merge_and_before_a_publish(cli, repo):
+    dev = repo.create_branch("dev")
+    dev.put("t/a", b"12345")
+    dev.commit("small")
+    head = repo.commit("main")
+    small = ["--gates", "tests.cli.test_gates:SMALL"]
+    said = cli("merge", "dev", "main", "--dry-run", *small)
+    assert (said.code, "'t/a' has 5 bytes, less than 100" in said.out) == (4, True)
+    assert cli("merge", "dev", "main", *small).code == 2
+    run = repo.runs.open("hour")
+    run.put("t/b", b"12345")
+    run.commit_staged()
+    said = cli("run", "preview", "--run", "hour", "--gate", "tests.cli.test_gates:SMALL")
+    assert said.code == 4
+    assert said.out.splitlines()[0] == "run hour would be refused; nothing moved"
+    said = cli("run", "preview", "--run", "hour", "--json")
+    assert (said.code, said.json["refused"], said.json["verdicts"]) == (0, False, [])
+    assert repo.commit("main") == head
+
+
+def test_a_gate_that_dies_shows_its_traceback(cli, repo):
+    run = repo.runs.open("hour")
+    run.put("t/b", b"12345")
+    run.commit_staged()
+    said = cli("run", "publish", "--run", "hour", "--gate", "tests.cli.test_gates:dies")
+    assert said.code == 4
+    line = dies.check.__code__.co_firstlineno + 2
+    assert f"dies: ZeroDivisionError: division by zero (test_gates.py:{line})" in said.err
+    assert "    Traceback (most recent call last):" in said.err.splitlines()
+
+
+SMALL = checks.file_size("t/", 100, name="sizes")
+
+
+@graveler.gate
+def dies(candidate):
+    return 1 / 0

@@ -68,7 +68,7 @@ def test_each_verb_is_in_the_module_that_the_table_names():
 
 # modules that a verb of this kind has no use for
 UNUSED = {"boto3", "numpy", "pandas", "pyarrow", "pyspark", "rich", "sqlalchemy", "ssl"}
-READS = "ls|stat main:a|log --graph|diff main~1 main|show|branch list|repo list"
+READS = "ls|stat main:a|cat main:a|log|diff main~1 main|branch list|status|repo list|tree|du"
 LOOKS = "status|tree|du|cat main:a|head main:a|diff main~1 main --stat|ls main:*"
 WRITES = "put a main:b|rm main:a|branch create x|tag create y"
 

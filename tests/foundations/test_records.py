@@ -114,6 +114,7 @@ def test_the_page_shows_what_is_written():
     assert json.loads(epoch).keys() == {"format", *Epoch.__dataclass_fields__}
     (block,) = [block.split("```")[0] for block in page.split("```hex\n")[1:]]
     digits = " ".join(line[:57].split("  ")[0] for line in block.splitlines())
+    assert ENTRY.mtime is not None
     start = signature("ada", ENTRY.mtime)
     assert bytes.fromhex(digits) == start + stage_entry(b"a/1.csv", ENTRY)
     assert f"commit/{COMMIT}" in page

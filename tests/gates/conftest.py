@@ -8,6 +8,7 @@ from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.lake.factory import connect
 from graveler.testing.clock import FakeClock, SequenceIds
+from tests.harness.commands import cli  # noqa: F401 - a fixture
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import graveler
@@ -229,6 +230,23 @@ def reads_anything(candidate):
     assert candidate.uris("large") == [candidate.uri(candidate.stat("large"))]
     assert not candidate.restores
     return "no repository" if candidate.repository else ""
+
+
+@dataclass(frozen=True)
+class Meets:
+    """A check that passes if its partner runs at the same time."""
+
+    folder: str
+    own: str
+    partner: str
+
+    def __call__(self, candidate):
+        Path(self.folder, self.own).touch()
+        for _ in range(600):
+            if Path(self.folder, self.partner).exists():
+                return True
+            time.sleep(0.05)
+        return f"{self.partner} did not run beside {self.own}"
 
 
 CALLED: list[object] = []

@@ -64,6 +64,19 @@ CASES = {
     "rows of damage": (ROWS, "CorruptionError: 'o/0.parquet' cannot be read as Parquet", DAMAGED),
     "rows of another code": (ROWS, "cannot be read as CSV", text(b"a\n\xff\xfe\n")),
     "an open quote": (ROWS, "CSV: a field in quotes does not end", text('a,b\n1,"2\n3,4\n5,6\n')),
+    # accepted values
+    "accepted": (checks.accepted_values("o/", "z", ["a", "b"]), "", column(["a", None, "b"])),
+    "not accepted": (
+        checks.accepted_values("o/", "z", ["a"]),
+        "'o/0.parquet': column 'z' has 3 rows with other values: 'b' (2), 'c' (1)",
+        column(["a", "b", "c", "b"]),
+    ),
+    "null not accepted": (
+        checks.accepted_values("o/", "z", ["a"], nulls=False),
+        "has 1 rows with other values: None (1)",
+        column(["a", None]),
+    ),
+    "accepted numbers": (checks.accepted_values("o/", "z", [1, 2]), "3 (1)", csv(1, 2, 3)),
     # schema
     "schema as said": (checks.schema("o/", {"id": "int64"}), "", ids(2, x=["a", "b"])),
     "schema lacks": (checks.schema("o/", {"id": "", "x": ""}), "'o/0.parquet' lacks x", ids(2)),

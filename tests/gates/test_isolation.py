@@ -176,3 +176,30 @@ def test_a_publisher_that_is_interrupted_takes_the_process_along(disk):
     with pytest.raises(GateFailedError):
         with disk.run("hour 05", gates=[samples.says_no]):
             pass
+
+
+@pytest.mark.parametrize("fork", [False, True])
+def test_gates_of_their_own_processes_run_side_by_side(disk, tmp_path, fork):
+    pairs = [("one", "two"), ("two", "one")]
+    gates = [
+        Gate(own, samples.Meets(str(tmp_path), own, partner), isolated=True)
+        for own, partner in pairs
+    ]
+    gates = [forked(gate) for gate in gates] if fork else gates
+    with disk.run("hour", gates=gates) as run:
+        run.put("a/1", b"1")
+    assert [verdict.passed for verdict in run.result.verdicts] == [True, True]
+
+
+def test_an_error_beside_gates_in_processes_ends_them(disk):
+    def interrupted(candidate):
+        raise KeyboardInterrupt
+
+    before = children()
+    apart = [Gate(name, samples.loops.check, isolated=True) for name in ("one", "two")]
+    with (
+        pytest.raises(KeyboardInterrupt),
+        disk.run("hour", gates=[*apart, Gate("i", interrupted)]) as run,
+    ):
+        run.put("a/1", b"1")
+    assert children() <= before

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from graveler.cli.arguments import duration_text, read_duration, split_pair
-from graveler.cli.failure import UsageError, fact_rows
+from graveler.cli.arguments import duration_text, load_gates, read_duration, split_pair
+from graveler.cli.failure import UsageError, fact_rows, verdict_lines
 from graveler.cli.output import field_lines
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
@@ -118,6 +118,39 @@ def _list(
             f"{out.style(f'{word:7}', 'red' if judgement.refused else 'green')}  "
             f"{judgement.action} into {judgement.into}{run}: {names}",
         )
+
+
+@verb("gates try")
+def _try(session: Session, gates: list[str], *, over: str = "", everything: bool = False) -> None:
+    """Try gates on earlier commits: which hours would they have refused? Nothing moves.
+
+    Args:
+        gates (MODULE:NAME...): The gates: of a module that can be imported from here, or built-in
+            checks.
+        over (LEFT..RIGHT): The commits of RIGHT after LEFT; else main~30..main, for the default branch.
+        everything (--all, -a): List the commits that pass, too.
+    """
+    out, branch = session.out, session.default_branch
+    repository = session.repository
+    over = over or f"{branch}~30..{branch}"
+    tried = repository.gates.trials(load_gates(gates), over, into=branch)
+    for trial in tried:
+        shape = {
+            "commit": trial.commit.id,
+            "run": trial.run.key,
+            "hour": trial.run.metadata.get("hour"),
+            "refused": trial.refused,
+            "verdicts": [asdict(verdict) for verdict in trial.verdicts],
+        }
+        if out.as_json:
+            out.show(shape)
+        elif trial.refused or everything:
+            word = out.style("refused", "red") if trial.refused else out.style("passed ", "green")
+            out.line(f"{out.style(trial.commit.id[:12], 'yellow')}  {word}  {trial.name}")
+            for verdict in trial.verdicts:
+                out.tell(*(verdict_lines(verdict) if not verdict.passed else ()))
+    refused = sum(trial.refused for trial in tried)
+    out.tell(f"{refused} of {len(tried)} commits would have been refused")
 
 
 @verb("gates require")

@@ -1,6 +1,6 @@
 """``graveler commit``, and what joins or undoes commits."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,16 +9,20 @@ from graveler.cli.arguments import (
     LimitOption,
     MetaOption,
     StrategyOption,
+    load_gates,
     read_pairs,
     read_strategy,
 )
-from graveler.cli.failure import CONFLICT, GATE, conflict_line, verdict_line
+from graveler.cli.failure import CONFLICT, GATE, UsageError, conflict_line, verdict_lines
 from graveler.cli.output import title
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.lake import MergePreview
 from graveler.repository.merges import MergeTerms
+
+if TYPE_CHECKING:
+    from graveler.gates import Gate
 
 
 @verb("commit")
@@ -69,6 +73,7 @@ def _merge(
     message: str = "",
     meta: MetaOption = None,
     dry_run: bool = False,
+    gate: list[str] | None = None,
 ) -> None:
     """Merge one ref into a branch; if both changed a path, nothing moves.
 
@@ -77,6 +82,8 @@ def _merge(
         into: The branch that moves.
         message (-m): Message of the merge commit.
         dry_run: Only show what would change, what conflicts, and what gates say.
+        gate (--gates MODULE:NAME): With --dry-run: a gate beside those that the branch requires; repeat
+            for more.
     """
     terms: MergeTerms = {
         "message": message or None,
@@ -84,8 +91,13 @@ def _merge(
         "strategy": read_strategy(strategy),
     }
     if dry_run:
-        _show_preview(session, session.repository.preview_merge(source, into, **terms))
+        preview = session.repository.preview_merge(source, into, **terms)
+        _show_preview(session, preview, load_gates(gate))
         return
+    if gate:
+        raise UsageError(
+            "--gates: only with --dry-run; `graveler gates require` makes a branch ask them"
+        )
     result = session.repository.merge(source, into, **terms)
     at = result.commit.id[:12]
     if result.already:
@@ -95,13 +107,16 @@ def _merge(
     session.out.show({"commit": shape_of(result.commit), "already": result.already}, done)
 
 
-def _show_preview(session: Session, preview: MergePreview) -> None:
+def _show_preview(session: Session, preview: MergePreview, gates: "list[Gate]") -> None:
     """Show the result that a merge would have; a conflict or a refusal ends the command as in a merge."""
-    verdicts = () if preview.conflict_count else preview.judge()
+    verdicts = () if preview.conflict_count else preview.judge(gates)
     shape = {**shape_of(preview), "verdicts": shape_of(verdicts)}
     numbers = f"{preview.added} added, {preview.changed} changed, {preview.removed} removed"
     summary = f"{numbers}, {preview.conflict_count} in conflict; nothing was merged"
-    lines = [*map(conflict_line, preview.conflicts), *map(verdict_line, verdicts)]
+    lines = [
+        *map(conflict_line, preview.conflicts),
+        *(line for verdict in verdicts for line in verdict_lines(verdict)),
+    ]
     session.out.show(shape, summary, *lines)
     if preview.conflict_count:
         raise typer.Exit(CONFLICT)

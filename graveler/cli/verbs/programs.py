@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graveler.cli.arguments import MetaOption, StrategyOption, load_gates, read_pairs, read_strategy
-from graveler.cli.failure import UsageError
+from graveler.cli.failure import GATE, UsageError, verdict_lines
 from graveler.cli.output import complain
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
@@ -66,6 +66,26 @@ def _publish(
         shape_of(result),
         f"run {work.key} is published into {work.into} by commit {result.commit.id}",
     )
+
+
+@verb("run preview")
+def _preview(session: Session, *, run: RunOption = "", gate: list[str] | None = None) -> None:
+    """Judge a run without publishing it: what would the gates say now?
+
+    Args:
+        gate (MODULE:NAME): A gate to ask; repeat for more.
+    """
+    work = _attached(session, run)
+    verdicts = work.judge(load_gates(gate))
+    refused = any(verdict.refuses for verdict in verdicts)
+    told = "would be refused" if refused else "would be published"
+    session.out.show(
+        {"run": work.key, "into": work.into, "refused": refused, "verdicts": shape_of(verdicts)},
+        f"run {work.key} {told}; nothing moved",
+        *(line for verdict in verdicts for line in verdict_lines(verdict)),
+    )
+    if refused:
+        raise typer.Exit(GATE)
 
 
 def _attached(session: Session, named: str) -> "Run":

@@ -74,6 +74,17 @@ def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = Fa
     return pa.table(arrays, names=list(columns))
 
 
+def total(files: Files, entry: Entry, column: str) -> float:
+    """Return the sum of a column of numbers; nulls count as nothing."""
+    values = table(files, entry, [column]).column(column)
+    try:
+        return float(pc.sum(values).as_py() or 0)
+    except pa.ArrowNotImplementedError:
+        raise InvalidInputError(
+            f"{entry.path!r}: column {column!r} is {values.type}: name a column of numbers"
+        ) from None
+
+
 def _repeated(value: str | None, rows: int, *, text: bool) -> Any:
     known = pa.scalar(value, pa.string())
     if value is not None and not text:

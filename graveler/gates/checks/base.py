@@ -32,6 +32,7 @@ _WORDS: Mapping[Any, str] = {
     float: "a number",
     str: "text",
     bool: "true or false",
+    list: "a list",
     date: "a date",
     Decimal: "a decimal",
     datetime: "a time",

@@ -1,6 +1,7 @@
 """Checks of the values of columns: nulls, ranges, uniqueness, references."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -24,6 +25,7 @@ from graveler.gates.statistics import counts, footer_of
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values
 
+_SHOWN = 5
 _TIME = re.compile(r"\d{4}-\d\d-\d\d")
 _WITH_NAN = frozenset({"FLOAT", "DOUBLE", "Float16"})
 """Types whose bounds in a footer leave out NaN."""
@@ -125,6 +127,44 @@ def in_range(
                 yield f"{entry.path!r}: column {column!r} has {least}, less than {at_least}"
             if _compare(greatest, at_most, column) > 0:
                 yield f"{entry.path!r}: column {column!r} has {greatest}, more than {at_most}"
+
+    return of_files(check, prefix, scope, missing)
+
+
+@built_in
+def accepted_values(
+    prefix: str,
+    column: str,
+    values: list,  # type: ignore[type-arg]  # settings store it as JSON
+    *,
+    nulls: bool = True,
+    scope: str = "changes",
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """A column has no other values than these.
+
+    Cost: the column of each file is read.
+
+    Args:
+        column: Name of the column.
+        values: The accepted values, all texts or all numbers.
+        nulls: Whether nulls are accepted.
+    """
+    _check_columns((column,))
+    text = all(isinstance(value, str) for value in values)
+    if not values or not (text or all(isinstance(value, (int, float)) for value in values)):
+        raise InvalidInputError(f"values {values!r}: give texts, or numbers")
+    accepted = {*values, None} if nulls else {*values}
+
+    def check(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
+        for entry in entries:
+            table = _arrays().table(candidate, entry, [column], text=text)
+            found = Counter(table.column(column).to_pylist())
+            if wrong := [(value, n) for value, n in found.most_common() if value not in accepted]:
+                rows = sum(number for _, number in wrong)
+                shown = ", ".join(f"{value!r} ({number})" for value, number in wrong[:_SHOWN])
+                yield f"{entry.path!r}: column {column!r} has {rows} rows with other values: {shown}"
 
     return of_files(check, prefix, scope, missing)
 

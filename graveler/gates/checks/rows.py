@@ -1,9 +1,11 @@
 """Checks of the number of rows, by bounds and by comparison with earlier commits."""
 
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
-from graveler.base.names import read_hour
+from graveler.base.arguments import choice
+from graveler.base.names import hour_folder, read_hour
 from graveler.errors import InvalidInputError
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import (
@@ -15,10 +17,14 @@ from graveler.gates.checks.base import (
     nothing_below,
     of_files,
 )
+from graveler.gates.statistics import counts
 from graveler.model import Entry
 
 _MOST_MORE = 10
 """Largest share; a larger number is probably a percentage."""
+
+_NORMAL = 1.4826
+"""Standard deviation of a normal distribution, over the median distance from its median."""
 
 _NOTHING_NEW = (
     "; nothing there would change, as where an hour is done again with equal content: scope='all' "
@@ -126,3 +132,81 @@ def row_count_change(
         return None
 
     return of_files(check, prefix, "changes", missing, reads=("changes", "history", "run"))
+
+
+@built_in
+def same_hour(
+    prefix: str = "",
+    column: str = "",
+    *,
+    days: int = 7,
+    deviations: float = 4.0,
+    share: float = 0.2,
+    enough: int = 3,
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """The folder of the run's hour is like those of the same hour on the days before.
+
+    The folders are ``<prefix>YYYY/MM/DD/hh:mm/``. The number of rows, or the sum of a column, may
+    differ from the median of these days by some standard deviations. They are estimated from the
+    median distance, so that one bad day does not hide the next.
+
+    Cost: the footers of the hours; with a column, that column of each file.
+
+    Args:
+        column: A column of numbers whose sum is compared; "" compares the number of rows.
+        days: Days to compare with.
+        deviations: Allowed distance in standard deviations.
+        share: Smallest allowed distance, as a share of the median.
+        enough: With fewer earlier hours than this, the check passes.
+    """
+    check_share("share", share, _MOST_MORE)
+    if days < enough or enough < 1 or deviations <= 0:
+        raise InvalidInputError(
+            f"days {days}, enough {enough} and deviations {deviations}: compare with at least one "
+            "hour, with no more than there are days, and give deviations above 0"
+        )
+
+    def measure(candidate: Candidate, hour: datetime) -> float | None:
+        folder = f"{prefix}{hour_folder(hour)}/"
+        stats = candidate.stats(folder)
+        if not stats.files or not column:
+            return stats.rows if stats.files else None
+        from graveler.gates.checks import arrays
+
+        return sum(
+            arrays.total(candidate, entry, column)
+            for entry in candidate.entries(folder)
+            if counts(entry)
+        )
+
+    def check(candidate: Candidate) -> str | None:
+        if candidate.restores:
+            return None
+        hour = read_hour(candidate.run.metadata.get("hour", ""))
+        if hour is None:
+            return "the run has no hour in its metadata, as hour='2013-01-01T05:00Z'"
+        found = measure(candidate, hour)
+        if found is None:
+            folder = f"{prefix}{hour_folder(hour)}/"
+            return None if missing == "allow" else f"there is nothing below {folder!r}"
+        earlier = (measure(candidate, hour - timedelta(days=day + 1)) for day in range(int(days)))
+        usual = [value for value in earlier if value is not None]
+        candidate.report(found=found, compared=len(usual))
+        if len(usual) < enough:
+            return None
+        middle = median(usual)
+        spread = _NORMAL * median(abs(value - middle) for value in usual)
+        allowed = max(deviations * spread, share * abs(middle))
+        candidate.report(usual=middle, allowed=allowed)
+        if abs(found - middle) <= allowed:
+            return None
+        what = f"the sum of {column!r} is {found:g}" if column else f"{found:g} rows"
+        return (
+            f"{what} at {hour:%Y-%m-%d %H:%M}, where {len(usual)} days before had {middle:g} at "
+            f"{hour:%H:%M} (median): more than {allowed:g} away"
+        )
+
+    choice(missing, "missing", ("refuse", "allow"))
+    return Rule(check, f"{prefix} {column}".rstrip(), prefix, reads=("content", "run"))

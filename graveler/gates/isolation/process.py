@@ -45,13 +45,17 @@ _PROGRAM = (
 )
 
 
-def ask_in_process(gate: Gate, candidate: Candidate) -> Answer:
-    """Run a gate in a process of its own; return its answer, or an answer about how it ended."""
+def ask_in_process(gate: Gate, candidate: Candidate, stop: Event | None = None) -> Answer:
+    """Run a gate in a process of its own; return its answer, or an answer about how it ended.
+
+    Args:
+        stop: Ends the process when it is set.
+    """
     view = gate.view(candidate)
     task = Task(gate, view.visible_fields(), candidate.into, candidate.action)
     raw = pickled(task)
     with _started(task, forked=raw is None) as (process, channel):
-        return Conversation(gate, process, channel, ReadServer(view)).hold(raw)
+        return Conversation(gate, process, channel, ReadServer(view), stop).hold(raw)
 
 
 class _Starting:
@@ -154,9 +158,15 @@ class Conversation:
     """
 
     def __init__(
-        self, gate: Gate, process: Process, channel: socket.socket, reads: ReadServer
+        self,
+        gate: Gate,
+        process: Process,
+        channel: socket.socket,
+        reads: ReadServer,
+        stop: Event | None = None,
     ) -> None:
         self._gate = gate
+        self._stop = stop or Event()
         self._process = process
         self._channel = channel
         self._reads = reads
@@ -169,7 +179,7 @@ class Conversation:
         if task is not None:
             with suppress(TimeoutError):
                 self._send(task, _START_S)
-        while (left := self._deadline - time.monotonic()) > 0:
+        while (left := self._deadline - time.monotonic()) > 0 and not self._stop.is_set():
             try:
                 raw = self._reader.take()
                 answer = self._receive(left) if raw is None else self._handle(raw, left)
@@ -179,6 +189,8 @@ class Conversation:
                 return died(f"its process sent an unreadable message: {error}")
             if answer is not None:
                 return answer
+        if self._stop.is_set():
+            return died("it was stopped, because the publish ended")
         if not self._begun:
             return died(f"its process did not start within {_START_S:g} s")
         return died(f"it took longer than its timeout of {self._gate.seconds:g} s, and was stopped")

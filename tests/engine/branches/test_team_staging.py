@@ -3,6 +3,7 @@
 from contextlib import suppress
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -121,7 +122,8 @@ def test_others_files_are_dropped_only_if_that_is_said(repo, put):
     dev = repo.branch("dev")
     put("bob", "b/1", "b/2")
     put("ann", "a/1")
-    for terms in ({}, {"paths": ["**/1"]}, {"to": "main"}):
+    refused: list[dict[str, Any]] = [{}, {"paths": ["**/1"]}, {"to": "main"}]
+    for terms in refused:
         with pytest.raises(StagedByOthersError, match=r"also of bob \([12]\): give others=True"):
             dev.reset(**terms)
     assert authors(dev) == {"a/1": "ann", "b/1": "bob", "b/2": "bob"}
@@ -130,7 +132,8 @@ def test_others_files_are_dropped_only_if_that_is_said(repo, put):
     assert dev.reset(paths=["b/1"], others=True) == 1
     assert authors(dev) == {"b/2": "bob"}
     assert [line.dropped for line in repo.moves("dev")] == [1, 1, 0]
-    for terms in ({"paths": []}, {"paths": ["a"], "to": "main"}, {"others": 1}):
+    wrong: list[dict[str, Any]] = [{"paths": []}, {"paths": ["a"], "to": "main"}, {"others": 1}]
+    for terms in wrong:
         with pytest.raises(InvalidInputError):
             dev.reset(**terms)
 
@@ -194,7 +197,7 @@ class Model:
 
     def __init__(self):
         self.staged = {}
-        self.log = [({}, {})]
+        self.log: list[Any] = [({}, {})]
         self.texts = count()
 
     def chosen(self, paths, author=None):
@@ -338,7 +341,7 @@ def test_what_is_staged_during_the_deletion_comes_back(repo, put):
 def test_a_branch_whose_end_is_moved_meanwhile_stays(world, repo):
     repo.create_branch("pr", ttl="1h")
     world.clock.advance(timedelta(hours=2))
-    tried = []
+    tried: list[str] = []
 
     def kept(record):
         if not tried:
