@@ -72,7 +72,7 @@ USAGE = [
     ("fsck --no-objects --checksums", 2, ""),
     ("links allow s4://bucket", 1, "s4://bucket"),
     ("gates require main", 2, "name a built-in check"),
-    ("gates require main rows", 1, "no built-in check 'rows': there are dbt_results, file_format"),
+    ("gates require main rows", 1, "no built-in check 'rows': there are accepted_values, dbt_"),
     ("gates require main row_count --with at_least", 2, "give NAME=VALUE"),
     ("gates require main row_count --with least=1", 1, "unexpected keyword"),
     ("gates require main row_count --with prefix=2013", 1, "prefix 2013: give text"),

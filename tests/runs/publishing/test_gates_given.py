@@ -30,7 +30,7 @@ def test_one_gate_stands_for_a_list_of_one(repo, gates):
 
 
 NO_GATES = {
-    "no gate: 'schema'; give .* there are dbt_results, .*schema": "schema",
+    "no gate: 'schema'; give .* there are accepted_values, .*schema": "schema",
     "no gate: 'shcema'": ["shcema"],
     "no gate: None": [None],
     "no gate: 7": 7,
