@@ -17,7 +17,7 @@ from graveler.errors import InvalidInputError
 from graveler.keep.locators import EMPTY, Locator
 
 _LOCATOR = re.compile(r"[0-9a-f]{32}\+[0-9]+(\+[A-Z][A-Za-z0-9@_-]*)*")
-_TOKEN = re.compile(r"([0-9]+):([0-9]+):([^ ]+)")
+_TOKEN = re.compile(r"([0-9]{1,99}):([0-9]{1,99}):([^ ]+)")
 _ESCAPE = re.compile(rb"\\([0-3][0-7][0-7])")
 _RAW = re.compile(rb"[\x00-\x20]|\\(?![0-3][0-7][0-7])")
 _TO_ESCAPE = re.compile(rb"[\x00-\x20:\\]")

@@ -43,7 +43,7 @@ class Scrub:
 
     Args:
         rate: The bytes that it reads in a second at most; 0 for no limit.
-        fetch: Returns the bytes of a block from another server, or raises.
+        fetch: Returns the bytes of a block, of which the size is not known, from another server, or raises.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Scrub:
     def _heal_from_afar(self, volume: Volume, stored: Stored) -> bool:
         if self._fetch is None:
             return False
-        locator = Locator(stored.digest, stored.size)
+        locator = Locator(stored.digest, None)  # a damaged copy may have another size
         with self._store.buffers.reserve(BLOCK_BYTES, patient=True):
             try:
                 content = self._fetch(locator)

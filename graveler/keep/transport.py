@@ -175,8 +175,8 @@ class Transport:
             raise  # some of graveler's errors are OSErrors
         except ssl.SSLCertVerificationError as error:
             raise PermissionDeniedError(
-                f"{what}: {error.verify_message}: give the certificates that sign it "
-                "(`graveler keep trust SYSTEM FILE`)"
+                f"{what}: {error.verify_message}: renew it if its time is over, else give the certificates "
+                "that sign it (`graveler keep trust SYSTEM FILE`)"
             ) from error
         except (OSError, HTTPException) as error:
             if isinstance(error, TimeoutError):

@@ -57,7 +57,14 @@ class Listener(ThreadingTCPServer):
             self._answer(request)
             return
         request.settimeout(_HANDSHAKE_SECONDS)
-        with suppress(OSError), self._tls.wrap_socket(request, server_side=True) as wrapped:
+        with (
+            suppress(OSError),
+            self._tls.wrap_socket(
+                request, server_side=True, do_handshake_on_connect=False
+            ) as wrapped,
+        ):
+            with self.connections.opened(wrapped):
+                wrapped.do_handshake()
             self._answer(wrapped)
 
     def _answer(self, connection: socket.socket) -> None:

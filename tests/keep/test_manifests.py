@@ -80,6 +80,8 @@ _FAULTY = {
             *(f"{E}+0+z", f"{E}+0+Zfoo*bar", f"{E}+0+", f"{E}+0++Z", f"+{E}+0", f"{E}+0+Z+", "foo"),
         )
     },
+    "a long position": f". {E}+0 {'9' * 5_000}:0:foo\n",
+    "a long size": f". {E}+0 0:{'9' * 5_000}:foo\n",
     "no locator": ". 0:0:foo\n",
     "no file": f". {E}+0\n",
     "a stream alone": ".\n",

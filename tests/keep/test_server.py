@@ -212,6 +212,24 @@ def test_a_client_needs_the_right_to_read_or_to_write(client, lake, right):
     assert (read == 200, written == 200, asked == 200) == (right == "read", *2 * [right == "write"])
 
 
+def test_a_right_that_is_taken_away_meanwhile_refuses_a_put(client, lake, monkeypatch):
+    for name in ("ann", "bob"):
+        lake.iam.create_user(name)
+    lake.iam.add_member("admins", "bob")
+    token, _ = lake.iam.create_token("bob")
+    put = client.server.store.put
+
+    def slow(*words, **options):
+        made = put(*words, **options)
+        lake.iam.delete_user("bob")
+        client.age(2)
+        return made
+
+    monkeypatch.setattr(client.server.store, "put", slow)
+    status, answer = client("PUT", f"/{FOO}", b"foo", token=token)
+    assert (status, b"the token was revoked" in answer) == (403, True)
+
+
 def test_an_index_has_each_copy_and_ends_with_an_empty_line(client):
     client.put(b"foo")
     client.put(b"bar")

@@ -1,6 +1,7 @@
 """Systems of Keep: their servers, addresses, folders and certificates, and puts on several servers."""
 
 import shutil
+import socket
 import ssl
 from http.client import HTTPConnection, HTTPSConnection, RemoteDisconnected
 
@@ -83,6 +84,15 @@ def test_connections_are_encrypted_with_a_certificate(serve, certificate):
     plain.close()
 
 
+def test_strangers_before_their_handshake_are_bounded(serve, certificate, monkeypatch):
+    monkeypatch.setattr("graveler.server.connections._MOST_STRANGERS", 2)
+    host, _, port = serve(tls=certificate).server.authority.partition(":")
+    strangers = [socket.create_connection((host, int(port)), timeout=5) for _ in range(3)]
+    assert strangers[0].recv(1) == b""
+    for each in strangers:
+        each.close()
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
     """The files of a certificate of localhost, signed by itself, and of its key."""
@@ -112,16 +122,28 @@ def test_a_disk_that_is_not_mounted_is_not_a_new_volume(serve, lake, tmp_path):
             (tmp_path / "volume00").mkdir()
         with pytest.raises(StateError, match="is empty, and was volume"):
             KeepServer(lake, "main", [tmp_path / "volume00"])
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(StateError, match="is empty, and was volume"):
+        KeepServer(lake, "main", [tmp_path / "link" / "volume00"])
     KeepServer(lake, "main", [tmp_path / "volume00"], new_disks=True).cut()
 
 
-def test_a_scrub_mends_a_damaged_copy_from_another_server(serve, lake, tmp_path):
+def test_a_disk_with_a_new_file_system_is_empty(lake, tmp_path):
+    (tmp_path / "disk" / "lost+found").mkdir(parents=True)
+    KeepServer(lake, "main", [tmp_path / "disk"]).cut()
+    (tmp_path / "disk" / ".keep-volume").unlink()
+    with pytest.raises(StateError, match="is empty, and was volume"):
+        KeepServer(lake, "main", [tmp_path / "disk"])
+
+
+@pytest.mark.parametrize("damage", [b"bar", b"fo", b""])
+def test_a_scrub_mends_a_damaged_copy_from_another_server(serve, lake, tmp_path, damage):
     here, there = serve(scrub_bytes=0), serve()
     for client in (here, there):
         lake.keep.add_server("main", client.server.address)
         client.put(b"foo")
     (copy,) = (tmp_path / "volume00").glob(f"*/{FOO}")
-    copy.write_bytes(b"bar")
+    copy.write_bytes(damage)
     found = here.server._scrub.run()
     assert (found.damaged, found.healed, found.lost) == (1, 1, [])
     assert copy.read_bytes() == b"foo"

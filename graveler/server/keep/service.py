@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _LOW = 0.1
 """The share of a disk that must be free, or its trash is deleted."""
+_OF_EXT4 = "lost+found"
+"""What a new file system has."""
 _EMPTIES_EVERY_S = 3600.0
 _PATIENCE_S = 2.0
 _SCRUBS_EVERY_S = 86_400.0
@@ -119,7 +121,7 @@ class KeepServer(Service):
         self.emptier.start()
         self._ended = Event()
         self._peers = lake.keep.client(system, cache=BlockCache(0))
-        self._scrub = Scrub(self.store, scrub_bytes, fetch=self._peers.get)
+        self._scrub = Scrub(self.store, scrub_bytes, fetch=self._fetched)
         if scrub_bytes:
             Thread(target=self._scrub_again, name="graveler-keep-scrub", daemon=True).start()
 
@@ -132,8 +134,8 @@ class KeepServer(Service):
         self, lake: "Lake", folder: Path, system: System, role: Role, held: ExitStack
     ) -> Volume:
         """Return the volume in a folder. A folder that is missing or empty becomes one, once."""
-        systems, place = lake.keep, f"{gethostname()}:{folder.absolute()}"
-        if not folder.exists() or not any(folder.iterdir()):
+        systems, place = lake.keep, f"{gethostname()}:{folder.resolve()}"
+        if not folder.exists() or all(each.name == _OF_EXT4 for each in folder.iterdir()):
             known = systems.volume_at(place)
             if known and not self._new_disks:
                 raise StateError(
@@ -151,6 +153,9 @@ class KeepServer(Service):
             )
         systems.claim_volume(system.name, volume.uuid, place)
         return SealedVolume(volume, system.volume_keys) if system.volume_keys else volume
+
+    def _fetched(self, locator: Locator) -> bytes:
+        return self._peers.get(Locator(locator.digest, self._peers.head(locator)))
 
     def _scrub_again(self) -> None:
         while not self._ended.is_set():

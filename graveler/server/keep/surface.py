@@ -189,9 +189,7 @@ class Keep:
         return self._terms.verifies or request.flag("checksum", default=False)
 
     def _put(self, request: Request, locator: Locator) -> Answer:
-        token = token_of(request)
-        if token or not self._compat:
-            self._require(request, WRITE)
+        self._may_write(request)
         stated = request.headers.get("content-length")
         size = None if stated is None else int(stated)
         if not self._compat and locator.size is not None and size not in {None, locator.size}:
@@ -203,6 +201,7 @@ class Keep:
             size,
             classes=[each for name in classes.split(",") if (each := name.strip())],
         )
+        self._may_write(request)  # also after the time that the body took
         expiry = int(self._store.clock.now().timestamp()) + self._signer.ttl
         confirmed = ", ".join(f"{name}={count}" for name, count in sorted(put.classes.items()))
         headers = {
@@ -210,8 +209,12 @@ class Keep:
             "X-Keep-Storage-Classes-Confirmed": confirmed,
             "X-Graveler-Volumes": ", ".join(put.volumes),
         }
-        signed = self._signer.sign(put.locator, token, expiry)
+        signed = self._signer.sign(put.locator, token_of(request), expiry)
         return Answer(content=f"{signed}\n".encode(), headers=headers)
+
+    def _may_write(self, request: Request) -> None:
+        if token_of(request) or not self._compat:
+            self._require(request, WRITE)
 
     def _delete(self, request: Request, locator: Locator) -> Answer:
         self._require(request, MANAGE)
