@@ -146,7 +146,13 @@ class Collections:
         self._records.write(made.uuid, deleted)  # by it, a sweep finds a text whose writer died
         self._put_text(made, text)
         made = replace(made, name="")
-        self._records.update(made.uuid, lambda _: made, what=_WHAT, clock=self.clock, ids=self._ids)
+
+        def begun(found: Collection | None) -> Collection:
+            if found is None:  # a sweep has removed it, and perhaps the text
+                raise _no_collection(made.uuid)
+            return made
+
+        self._records.update(made.uuid, begun, what=_WHAT, clock=self.clock, ids=self._ids)
         try:
             made = self._named(made, name) if name else made
             return self.persist(made.uuid) if args.flag(persisted, "persisted") else made

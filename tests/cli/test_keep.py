@@ -2,6 +2,7 @@
 
 import pytest
 
+from graveler.keep.files import BlockWriter
 from graveler.server.keep.service import KeepServer
 from tests.harness.certificates import of_localhost
 
@@ -63,6 +64,25 @@ def test_a_manifest_becomes_a_collection_if_its_blocks_are_there(keep, files):
     assert text.endswith("+22 0:22:flights.csv\n")
     manifest.write_text(f". {'0' * 32}+3 0:3:x\n")
     assert "no server has block 0000" in keep("collection", "create", "main", manifest).err
+
+
+@pytest.mark.parametrize("into", [False, True])
+def test_files_whose_blocks_went_meanwhile_are_no_collection(
+    keep, files, server, monkeypatch, into
+):
+    put = ("collection", "put", "main", files / "flights.csv")
+    words = ("--into", keep(*put, "--json").lines[0]["uuid"]) if into else ()
+    write = BlockWriter.write
+
+    def slow(self, named):
+        yield from write(self, named)
+        [volume] = server.store.volumes.values()
+        for stored in list(volume.index()):
+            volume.trash(stored.digest, 0, 3600)
+
+    monkeypatch.setattr(BlockWriter, "write", slow)
+    assert "no server has block" in keep(*put, *words).err
+    assert len(keep("collection", "list", "main").out.splitlines()) == into
 
 
 def test_a_collection_is_named_kept_changed_and_deleted(keep, files):

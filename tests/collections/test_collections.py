@@ -49,6 +49,21 @@ def test_a_collection_is_found_by_its_uuid_and_name(collections):
     assert collections.find("bob", "flights") is None
 
 
+def test_a_writer_that_took_too_long_is_refused(kv, clock, collections, monkeypatch):
+    """A sweep has removed what it has written."""
+    put = Collections._put_text
+
+    def slow(self, *text):
+        put(self, *text)
+        clock.advance(TTL)
+        self.remove_ended()
+
+    monkeypatch.setattr(Collections, "_put_text", slow)
+    with pytest.raises(NotFoundError, match="there is no collection"):
+        collections.create(FOO, name="flights")
+    assert list(kv.scan("collections:main")) == []
+
+
 def test_hints_of_a_manifest_are_not_kept(collections):
     signed = FOO.replace("+3 ", f"+3+A{'0' * 40}@7fffffff ")
     assert collections.manifest(collections.create(signed)) == FOO

@@ -92,14 +92,7 @@ def _create(
     into: _IntoOption = "",
 ) -> None:
     """Make a collection of blocks that are there, ephemeral unless --persist is given."""
-    from graveler.keep.manifests import Manifest
-
     text = manifest.read_text("utf-8", "surrogateescape")
-    blocks = {each.digest: each for each in Manifest.parse(text).blocks()}
-    with closing(session.lake.keep.client(system)) as client:
-        missing = [digest for digest, copies in client.have(blocks.values()).items() if not copies]
-    if missing:
-        raise NotFoundError(f"no server has block {missing[0]} of {manifest}: store it first")
     _keep(session, system, text, name, replicas, into, persist=persist)
 
 
@@ -185,7 +178,16 @@ def _delete(session: Session, system: _System, collection: _Given) -> None:
 def _keep(
     session: Session, system: str, text: str, name: str, replicas: int, into: str, *, persist: bool
 ) -> None:
-    """Make a collection, or a new version of one, and show it."""
+    """Make a collection, or a new version of one, and show it. Its blocks begin another time to live."""
+    from graveler.keep.manifests import Manifest
+
+    blocks = {each.digest: each for each in Manifest.parse(text).blocks()}
+    with closing(session.lake.keep.client(system)) as client:
+        missing = [digest for digest, copies in client.have(blocks.values()).items() if not copies]
+    if missing:
+        raise NotFoundError(
+            f"no server has block {missing[0]} of the collection: store it, and repeat"
+        )
     found = _collections(session, system)
     owner, _, short = name.rpartition("/")
     if not into:
