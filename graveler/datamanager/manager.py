@@ -81,7 +81,7 @@ class SystemRoots(Roots):
             yield Source("deleted objects", "deleted objects", keys(kept))
         for each in self.collections.needed():
             if since is None or each.modified >= since:
-                yield self._collection(each)
+                yield from self._collection(each)
 
     def _objects(self, since: datetime | None) -> Iterator[Source]:
         """Yield a source for each storage, whose objects come one after another."""
@@ -118,9 +118,13 @@ class SystemRoots(Roots):
         """The first list of blocks that cannot be read."""
         return next(iter(self.unreadable), "")
 
-    def _collection(self, collection: Collection) -> Source:
-        manifest = Manifest.parse(self.collections.manifest(collection))
-        return Source(
+    def _collection(self, collection: Collection) -> Iterator[Source]:
+        try:
+            manifest = Manifest.parse(self.collections.manifest(collection))
+        except NotFoundError as error:
+            self.unreadable.append(f"a manifest cannot be read: {error}")
+            return
+        yield Source(
             collection.uuid,
             collection.owner or "no project",
             keys({Locator(each.digest, each.size) for each in manifest.blocks() if each.size}),
@@ -322,7 +326,8 @@ class DataManager:
         turn = Turn(self._systems.ids.unique(), now + _LONGEST)
 
         def taken(found: Turn | None) -> Turn:
-            if found is not None and found.until > now:
+            # a later end is of a clock that was ahead
+            if found is not None and now < found.until <= now + 2 * _LONGEST:
                 raise StateError(
                     f"another data manager sweeps the system {self._name!r}: wait until it ends, at "
                     f"{found.until:%H:%M} UTC at the latest if it has died"
@@ -389,6 +394,7 @@ class DataManager:
                 int(system.ttl.total_seconds()),
                 replication=system.replication,
                 draining=[each.uuid for each in servers if each.state is ServerState.DRAINING],
+                has_changed=lambda: self._systems.servers(self._name) != servers,
             )
             return work(sweep)
         finally:

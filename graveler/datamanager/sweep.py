@@ -5,7 +5,7 @@ is only too young. Roots that came later are asked for before anything is trashe
 before trash, and trash only if nothing failed. A fault of any server ends the sweep.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -168,6 +168,7 @@ class Sweep:
         limits: The most pulls and the most copies to trash for each server. 0 sends nothing.
         most_trash: The part of all stored bytes that one sweep may trash without force.
         draining: The UUIDs of servers whose copies move to the others.
+        has_changed: Whether a server was added, removed or drained since then.
     """
 
     servers: Sequence[ServerClient]
@@ -178,6 +179,7 @@ class Sweep:
     limits: tuple[int, int] = (LIMIT, LIMIT)
     most_trash: float = 0.2
     draining: Collection[str] = ()
+    has_changed: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         if self.replication < 1:
@@ -215,7 +217,7 @@ class Sweep:
         self._check_live(plan.blocks)
         spared = sum(plan.spare(source.blocks) for source in self.roots.newer(generation))
         withheld = self.roots.doubt or ("" if force else self._withheld(plan))
-        if not dry_run and self._topology(self._mounts()) != topology:
+        if not dry_run and (self.has_changed() or self._topology(self._mounts()) != topology):
             withheld = "a server or a volume was added, removed or drained meanwhile"
         most_pulls, most_trash = (0, 0) if dry_run else self.limits
         pulls = self._send("pulls", plan, limit=most_pulls, send=most_pulls > 0)

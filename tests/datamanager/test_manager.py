@@ -147,6 +147,38 @@ def test_only_one_data_manager_sweeps_at_a_time(system, repo, monkeypatch, world
     other._begin()  # it dies
     world.clock.advance(hours=1)
     system.sweep()
+    world.clock.advance(days=365)
+    other._begin()  # and its clock was ahead
+    world.clock.advance(days=-365)
+    system.sweep()
+
+
+@pytest.mark.parametrize("change", ["add_server", "remove_server", "drain_server"])
+def test_servers_that_change_meanwhile_withhold_trash(system, repo, monkeypatch, change):
+    repo.branch("main").put("foo", b"foo")
+    [uuid, *_] = [each.uuid for each in system.lake.keep.servers("main")]
+    given = "http://127.0.0.1:1/" if change == "add_server" else uuid
+    newer = SystemRoots.newer
+
+    def changed(self, generation):
+        getattr(system.lake.keep, change)("main", given)
+        return newer(self, generation)
+
+    monkeypatch.setattr(SystemRoots, "newer", changed)
+    assert "was added, removed or drained meanwhile" in system.sweep().withheld
+
+
+def test_a_lost_manifest_withholds_trash_only(system, repo):
+    repo.branch("main").put("foo", b"foo")
+    made = system.lake.keep.collections("main").create(f". {FOO} 0:3:foo\n")
+    kv = system.lake.keep.kv
+    for key, _ in list(kv.scan_below("collections:main", b"text/")):
+        kv.delete("collections:main", key)
+    first = system.copies()[0]
+    system.start(first, system.lose(first))
+    receipt = system.sweep()
+    assert f"version 1 of {made.uuid} is gone" in receipt.withheld
+    assert receipt.pulls.sent > 0
 
 
 def test_an_unreadable_list_of_blocks_withholds_trash_only(system, repo, world, monkeypatch):
