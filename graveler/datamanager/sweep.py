@@ -143,6 +143,10 @@ class Receipt:
             lines.append(
                 f"{name}: {list_.sent:,} sent, {list_.deferred:,} deferred, {list_.bytes:,} bytes"
             )
+        for server, lists in self.earlier.items():
+            if failed := lists.get("pull", {}).get("skipped"):
+                reasons = ", ".join(f"{count:,} {reason}" for reason, count in failed.items())
+                lines.append(f"server {server}: pulls of the sweep before that failed: {reasons}")
         if self.spared:
             lines.append(f"spared: {self.spared:,} copies that new roots need")
         if self.withheld:

@@ -3,11 +3,12 @@
 import io
 from datetime import timedelta
 from threading import Event
+from unittest.mock import Mock
 
 import pytest
 
 from graveler.datamanager.manager import DataManager, SystemRoots
-from graveler.errors import BackendUnavailableError, StateError
+from graveler.errors import BackendUnavailableError, StateError, StorageFullError
 from graveler.keep.client import KeepClient
 from graveler.keep.locators import Locator
 from graveler.server.keep import surface
@@ -166,6 +167,17 @@ def test_servers_that_change_meanwhile_withhold_trash(system, repo, monkeypatch,
 
     monkeypatch.setattr(SystemRoots, "newer", changed)
     assert "was added, removed or drained meanwhile" in system.sweep().withheld
+
+
+def test_pulls_that_failed_are_in_the_next_report(system, repo, monkeypatch):
+    repo.branch("main").put("foo", b"foo")
+    first = system.copies()[0]
+    uuid = system.lose(first)
+    system.start(first, uuid)
+    refuse = StorageFullError("volume x is full")
+    monkeypatch.setattr(system.servers[first][0].store, "write", Mock(side_effect=refuse))
+    assert "failed" not in system.sweep().report()
+    assert f"server {uuid}: pulls of the sweep before that failed: " in system.sweep().report()
 
 
 def test_a_lost_manifest_withholds_trash_only(system, repo):
