@@ -6,6 +6,7 @@ UUID of the collection that has the name. The name in the record counts: a key w
 another name is free.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ _PIECE = 192 << 10
 _MOST_NAME = 255
 MOST_COPIES = 16
 _WHAT = "collection"
+_UUID = re.compile(r"[a-z0-9]{5}-4zz18-[a-z0-9]{15}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +420,10 @@ def _name(name: str) -> str:
     if len(name.encode()) > _MOST_NAME or "\0" in name or "/" in name or name in {".", ".."}:
         raise InvalidInputError(
             f"name {name[:80]!r}: give at most {_MOST_NAME} bytes without / and NUL, and not '.' or '..'"
+        )
+    if _UUID.fullmatch(name):
+        raise InvalidInputError(
+            f"name {name!r}: it is the UUID of another collection, give another"
         )
     return name
 

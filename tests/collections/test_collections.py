@@ -84,6 +84,7 @@ def test_a_long_manifest_is_kept_in_pieces(collections):
         (FOO, {"name": "a/b"}, "without /"),
         (FOO, {"name": "x" * 256}, "at most 255 bytes"),
         (FOO, {"name": ".."}, "not '.'"),
+        (FOO, {"name": "grave-4zz18-07ff6b0c4449b52"}, "is the UUID of another"),
     ],
 )
 def test_what_is_no_collection_is_refused(collections, manifest, options, reason):
