@@ -378,6 +378,10 @@ class DataManager:
 
     def _with(self, work: Callable[[Sweep], T]) -> T:
         system, servers = self._systems.get(self._name), self._systems.servers(self._name)
+        if not servers:
+            raise StateError(
+                f"the system {self._name!r} has no server: `graveler keep servers add {self._name} URL`"
+            )
         clock = self._systems.clock
         client = self._systems.client(self._name)
         transport = Transport(

@@ -116,6 +116,13 @@ def test_a_system_without_roots_is_not_swept(system):
         system.sweep()
 
 
+def test_a_system_without_servers_names_the_way_out(lake):
+    lake.keep.create("main")
+    for work in (DataManager(lake, "main").sweep, lambda: DataManager(lake, "main").explain(FOO)):
+        with pytest.raises(StateError, match="`graveler keep servers add main URL`"):
+            work()
+
+
 def test_a_block_is_explained(system, repo):
     repo.branch("main").put("foo", b"foo")
     lines = DataManager(system.lake, "main").explain(FOO)
