@@ -1,7 +1,7 @@
 """Settings: a lake's ``graveler.toml``, and all reads of environment variables.
 
 A lake is a folder with a ``graveler.toml``, or such a file anywhere, or ``env:NAME``: the environment
-variable NAME holds the same tables as JSON. ``docs/guides/getting-started.md`` has all settings. The
+variable NAME holds the same tables as JSON. ``docs/guides/settings.md`` has all settings. The
 texts of [kv], [storage], [s3] and [links] may contain ``${NAME}`` for an environment variable, or be
 ``{command = "…"}`` for the output of a command. A path after ``sqlite://``, ``rocksdb://`` or
 ``file://`` without a slash at its start is relative to the file's folder, so that a lake can be moved.
