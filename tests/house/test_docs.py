@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.docs.pages import pages
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -24,6 +26,22 @@ def test_the_documentation_builds_without_a_warning(tmp_path, monkeypatch):
     written = {page.relative_to(copy).with_suffix(".html") for page in copy.rglob("*.md")}
     assert Path("index.html") in written
     assert sorted(written - built) == []
+
+
+def test_set_up_is_visible_before_the_first_block():
+    """A reader who types what a page shows must succeed."""
+    exceptions = {"docs/guides/lakefs.md"}  # the reader has a lakeFS, and the test writes one
+    first = {page.name: page.blocks[0] for page in pages()}
+    assert len(first) > 20
+    assert {name for name, block in first.items() if block.hidden} == exceptions
+
+
+def test_the_start_is_forty_lines_without_spark():
+    page = (ROOT / "docs" / "guides" / "getting-started.md").read_text("utf-8")
+    start = "\n".join(page.splitlines()[:40])
+    assert all(step in start for step in ("pip install", "init(", "gate", ".run(", "graveler ls"))
+    assert start.endswith("```")
+    assert not re.search("(?i)spark|postgres", start)
 
 
 def test_design_notes_are_numbered_without_a_double():
