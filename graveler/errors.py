@@ -9,6 +9,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from graveler.display import Rows, printable, refusal
+
 if TYPE_CHECKING:
     from graveler.model import Conflict
 
@@ -54,15 +56,6 @@ class ErrorCode(StrEnum):
     THROTTLED = "throttled"
     UNFINISHED_FILE = "unfinished-file"
     UNSORTED_KEYS = "unsorted-keys"
-
-
-def printable(text: str) -> str:
-    """Return text with escaped control characters: it cannot move the cursor or forge a line."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
 
 
 class GravelerError(Exception):
@@ -259,11 +252,14 @@ class MergeConflictError(ConflictError):
         self, message: str, conflicts: "tuple[Conflict, ...]" = (), count: int | None = None
     ) -> None:
         super().__init__(message)
-        self.conflicts = conflicts
+        self.conflicts = Rows(conflicts)
         self.count = len(conflicts) if count is None else count
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return type(self), (str(self), self.conflicts, self.count)
+
+    def _render_traceback_(self) -> list[str]:
+        return refusal(self, str(self), self.conflicts)
 
 
 class GateFailedError(GravelerError):
@@ -271,16 +267,28 @@ class GateFailedError(GravelerError):
 
     Attributes:
         verdicts: The verdict of each gate, in the order they ran.
+        into: The branch that did not move; "" if unknown.
     """
 
     code = ErrorCode.GATE_FAILED
 
-    def __init__(self, message: str, verdicts: tuple[Any, ...] = ()) -> None:
+    def __init__(self, message: str, verdicts: tuple[Any, ...] = (), into: str = "") -> None:
         super().__init__(message)
-        self.verdicts = verdicts
+        self.verdicts = Rows(verdicts)
+        self.into = into
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return type(self), (str(self), self.verdicts)
+        return type(self), (str(self), self.verdicts, self.into)
+
+    def _render_traceback_(self) -> list[str]:
+        what, _, reasons = str(self).partition(" was refused: ")
+        return refusal(
+            self,
+            f"{what} was refused" if reasons else what,
+            [verdict for verdict in self.verdicts if not verdict.passed],
+            f"{repr(self.into) if self.into else 'The target'} did not move. Correct what the gates "
+            "name, and try again.",
+        )
 
 
 class RetryableError(GravelerError):

@@ -13,6 +13,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from graveler.display import Shown
+
 REVERT = "graveler.revert"
 """Metadata of a commit that reverts another one: its id."""
 PATH_BYTES = 1024
@@ -75,7 +77,7 @@ class _Deferred:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry(_Deferred):
+class Entry(_Deferred, Shown):
     """A path of a tree and the address of its bytes.
 
     An entry that was read from a tree is decoded when its first field is read. Damage that no hash
@@ -127,7 +129,7 @@ seal_of = attrgetter("address", "size", "checksum")
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(Shown):
     """Paths that a listing folds into one item. The prefix ends with the delimiter."""
 
     path: str
@@ -166,7 +168,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Shown):
     """A path that differs between two trees.
 
     Attributes:
@@ -201,7 +203,7 @@ class ChangedBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Shown):
     """A path that both sides of a merge changed in different ways.
 
     Attributes:
@@ -252,7 +254,7 @@ class RangeInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Shown):
     """An immutable point of history.
 
     Attributes:
@@ -321,7 +323,7 @@ class Dropped(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BranchRecord:
+class BranchRecord(Shown):
     """The only mutable record of a branch. It changes only by compare-and-set.
 
     Attributes:

@@ -5,9 +5,10 @@ import traceback
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from graveler.cli.output import complain, size_text, styled, to_json
+from graveler.cli.output import complain, styled, to_json
 from graveler.cli.shapes import shape_of
 from graveler.config import environment
+from graveler.display import size_text
 from graveler.errors import (
     ErrorCode,
     GateFailedError,

@@ -14,7 +14,7 @@ from graveler.cli.arguments import bash_words
 from graveler.cli.session import Options
 from graveler.cli.verb import app, sign
 from graveler.config import environment, set_environment
-from graveler.errors import printable
+from graveler.display import printable
 
 _VERBS = {
     "lakes": "init repo links",

@@ -12,12 +12,11 @@ from typing import Any, TextIO
 import typer
 
 from graveler.config import environment
-from graveler.errors import InvalidInputError, printable
+from graveler.display import printable
+from graveler.errors import InvalidInputError
 
-_KIB = 1024
 _OURS = f"\x1b{secrets.token_hex(8)}"
 """Begins a style of this process. No stored text can have it."""
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _DAY = 86_400
 _AGES = {
     "second": (1, 90),
@@ -63,14 +62,6 @@ def complain(*lines: str) -> None:
     sys.stderr.flush()
 
 
-def size_text(size: int) -> str:
-    """Return a number of bytes in the largest fitting unit."""
-    if size < _KIB:
-        return f"{size} B"
-    power = min((size.bit_length() - 1) // 10, len(_UNITS))
-    return f"{size / _KIB**power:.1f} {_UNITS[power - 1]}"
-
-
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun: ``1,234 files``."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
@@ -82,11 +73,6 @@ def age_text(seconds: float) -> str:
         return "in the future"
     unit, size = next((unit, size) for unit, (size, end) in _AGES.items() if seconds < end)
     return f"{counted(int(seconds // size), unit)} ago"
-
-
-def title(message: str) -> str:
-    """Return the first line of a commit's message."""
-    return next(iter(message.splitlines()), "(no message)")
 
 
 def field_lines(fields: Iterable[tuple[str, object]], width: int = 9) -> list[str]:

@@ -5,7 +5,8 @@ from glob import has_magic
 from typing import TYPE_CHECKING, Annotated
 
 from graveler.base.globs import literal_start, matches
-from graveler.cli.output import Output, counted, size_text
+from graveler.cli.output import Output, counted
+from graveler.display import size_text
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Prefix
 from graveler.reads.view import literal_in

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from graveler.cli.failure import UsageError
 from graveler.cli.output import Output
 from graveler.config import CONFIG_NAME, environment, load_config
-from graveler.errors import NotFoundError, printable
+from graveler.display import printable
+from graveler.errors import NotFoundError
 from graveler.trust import check_owner, check_same_lake
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from graveler.base.records import Schema, array, decode_json, encode_json, read_
 from graveler.committed.diff import diff
 from graveler.committed.metarange import prefix_end
 from graveler.committed.metarange import read as read_metarange
+from graveler.display import Shown
 from graveler.gates.candidate import Candidate
 from graveler.gates.declaration import CHANGES, CONTENT, HISTORY, shortened
 from graveler.gates.gate import Gate
@@ -38,7 +39,7 @@ _GONE = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Shown):
     """The verdict of one gate on one candidate.
 
     Attributes:
@@ -74,7 +75,7 @@ VERDICT = Schema(Verdict, "verdict")
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Shown):
     """The verdicts of all gates on one candidate.
 
     Attributes:

@@ -1,5 +1,6 @@
 """The history of a repository: its refs, commits, differences and moves."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 from graveler import repository as use_cases
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike, Moment, PathText, RefLike
+from graveler.display import Dot, Graph, graph, listing, title
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.frames.tables import Ref
 from graveler.model import Change, Commit
@@ -62,6 +64,7 @@ class History:
         expression = args.ref_text(expression, "expression", within=self.stores)
         return resolve(self.stores.refs, expression)
 
+    @listing
     def log(
         self,
         ref: str | Commit | RefLike = "main",
@@ -118,6 +121,7 @@ class History:
             history = log(self.stores.refs.commits, start.id, first_parent=first_parent)
         return islice(filter(selection.covers, history), limit)
 
+    @listing
     def diff(
         self, left: str | Commit | RefLike, right: str | Commit | RefLike, *, prefix: PathText = ""
     ) -> Iterator[Change]:
@@ -128,6 +132,7 @@ class History:
         before, after = (resolve_to_read(self.stores.refs, ref) for ref in (left, right))
         return changes.diff_commits(self.stores, before, after, prefix=prefix)
 
+    @listing
     def moves(
         self,
         branch: str | BranchLike | None = None,
@@ -147,6 +152,56 @@ class History:
         refs = self.stores.refs
         lines = all_moves(refs, hidden=hidden) if branch is None else branch_moves(refs, branch)
         return islice(lines, limit)
+
+    def graph(
+        self,
+        ref: str | Commit | RefLike | None = None,
+        *,
+        limit: int = 30,
+        first_parent: bool = False,
+    ) -> Graph:
+        """Return a picture of commits and the lines between them, as SVG text that notebooks show.
+
+        Args:
+            ref: A ref expression. By default all branches and all runs that are not over, with
+                the default branch as the straight line.
+            limit: Draw at most this many commits, the newest.
+            first_parent: Follow first parents only.
+        """
+        args.count(limit, "limit"), args.flag(first_parent, "first_parent")
+        name = "" if ref is None else args.ref_text(ref, "ref", within=self.stores)
+        heads = [(name, self.commit(name).id, "")] if name else [*self._heads()]
+        names, stopped = defaultdict[str, list[str]](list), dict[str, str]()
+        for name, commit_id, reason in heads:
+            if reason and commit_id not in names:  # else it has no work of its own
+                stopped[commit_id] = reason
+            names[commit_id].append(name)
+        commits = log(self.stores.refs.commits, *names, first_parent=first_parent)
+        dots = [
+            Dot(
+                commit.id,
+                commit.parents[:1] if first_parent else commit.parents,
+                title(commit.message),
+                names=names.get(commit.id, ()),
+                note=f"{commit.id[:12]}, {commit.created:%Y-%m-%d %H:%M} {commit.committer}",
+                title=stopped.get(commit.id, commit.id),
+                stopped=commit.id in stopped,
+            )
+            for commit in islice(commits, limit)
+        ]
+        return graph(dots, trunk=heads[0][1] if heads else "")
+
+    def _heads(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the name, the head and the reason of a stop of all that a graph begins with."""
+        from graveler.runs.records import RunRecords
+
+        refs, default = self.stores.refs, self.stores.default_branch
+        branches = [branch for branch in refs.branches.list() if not branch.hidden]
+        for branch in sorted(branches, key=lambda branch: branch.name != default):
+            yield branch.name, branch.commit_id, ""
+        for run in RunRecords(self.stores).live():
+            if (own := refs.branches.find(run.branch)) is not None:
+                yield f"run {run.key}", own.commit_id, run.reason
 
     def stats(self, ref: str | Commit | RefLike = "main") -> "TreeStats":
         """Return how the tree of a commit is cut into ranges, and the result that a pack would have.

@@ -1,6 +1,6 @@
 """A lake: its repositories, and the drivers they share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.ranges.range_store import RangeStore
 from graveler.committed.splitting import SPLITTING, Splitting, initial
 from graveler.config import default_committer
+from graveler.display import SHOWN, Cell, Shown, table
 from graveler.errors import (
     AlreadyExistsError,
     BackendUnavailableError,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from graveler.lakefs import Imported
 
 
-class Lake(Drivers):
+class Lake(Shown, Drivers):
     """Repositories that share a key-value store and a place for objects.
 
     Close it, or use it as a context manager. Any number of threads may share it.
@@ -46,6 +47,20 @@ class Lake(Drivers):
     Attributes:
         location: The argument of ``graveler.open`` that opens the same lake in another process.
     """
+
+    def _repr_html_(self) -> str:
+        names = self.repositories()  # an unmounted storage does not matter
+        rows = [{"repository": [Cell(name)]} for name in names[:SHOWN]]
+        return super()._repr_html_() + table(rows, more=len(names) > SHOWN)
+
+    def __getitem__(self, name: str) -> Repository:
+        return self.repository(name)
+
+    def __iter__(self) -> Iterator[Repository]:
+        return map(self.repository, self.repositories())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.repositories()
 
     def repositories(self) -> list[str]:
         """Return the names of the repositories, sorted.

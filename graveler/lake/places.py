@@ -10,6 +10,7 @@ from graveler.base.arguments import RefLike
 from graveler.base.clock import unix_us
 from graveler.committed.splitting import Splitting
 from graveler.committed.splitting import changed as changed_splitting
+from graveler.display import Rows, listing
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.gates import Gate, Judgement, NamedGate, Verdicts, named
 from graveler.gates.gate import OPTIONS, Check, as_gates
@@ -69,6 +70,7 @@ class Tags(_Place):
         """
         return positions.undelete_tag(self._stores, args.text(name, "name"))
 
+    @listing
     def moves(self, name: str) -> Iterator[RefMove]:
         """Yield the creations and deletions of a tag, latest first."""
         return tag_moves(self._stores.refs, args.text(name, "name"))
@@ -297,7 +299,7 @@ class Gates(_Place):
         over: str = "main~30..main",
         *,
         into: str = "",
-    ) -> list[Trial]:
+    ) -> tuple[Trial, ...]:
         """Return what gates would have said of earlier commits, the oldest first; nothing moves.
 
         Args:
@@ -306,8 +308,9 @@ class Gates(_Place):
             into: The branch that the gates see as the target; else the default branch.
         """
         into = into or self._stores.default_branch
-        return [*trials(self._stores, as_gates(gates), args.text(over, "over"), into)]
+        return Rows(trials(self._stores, as_gates(gates), args.text(over, "over"), into))
 
+    @listing
     def judgements(self, *, limit: int | None = None) -> Iterator[Judgement]:
         """Yield the judgements, the latest first.
 

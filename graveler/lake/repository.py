@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 from graveler import repository as use_cases
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike, RefLike
+from graveler.display import Shown, listed, listing
+from graveler.errors import RefNotFoundError
 from graveler.lake.upkeep import Upkeep
 from graveler.model import BranchRecord, Commit
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from graveler.gates.gate import Check
     from graveler.ingest import Ingestion
     from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
+    from graveler.reads.view import View
     from graveler.repository.branch import Branch
     from graveler.repository.merges import MergeResult, MergeTerms
     from graveler.repository.preview import MergePreview
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from graveler.runs.run import Run
 
 
-class Repository(Upkeep):
+class Repository(Shown, Upkeep):
     """One versioned tree of paths, with its branches and its history.
 
     Attributes:
@@ -35,6 +38,21 @@ class Repository(Upkeep):
 
     def __repr__(self) -> str:
         return f"<Repository {self.name} of {self.stores.location}>"
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + listed(self)
+
+    def __getitem__(self, expression: str) -> "View":
+        return self.view(expression)
+
+    def __iter__(self) -> "Iterator[Branch]":
+        return (self.branch(record.name) for record in self.branches())
+
+    def __contains__(self, expression: str) -> bool:
+        try:
+            return bool(self.view(expression))
+        except RefNotFoundError:
+            return False
 
     @property
     def name(self) -> str:
@@ -131,6 +149,7 @@ class Repository(Upkeep):
         name = args.branch_text(name, "name", within=self.stores)
         use_cases.positions.delete_branch(self.stores, name)
 
+    @listing
     def branches(
         self, *, hidden: bool = False, limit: int | None = None, after: str = ""
     ) -> Iterator[BranchRecord]:

@@ -85,7 +85,7 @@ class Candidacy(ABC, Generic[R]):
     def check(self, candidate: Commit, head: Commit) -> None:
         """Let the gates judge; raise GateFailedError if one refuses."""
         self.verdicts = self.panel.verdicts(self.view(candidate, head))
-        refuse(self.what, self.verdicts)
+        refuse(self.what, self.verdicts, self.into)
 
     def check_unchanged(self, head: Commit) -> None:
         """Let the gates judge the unchanged branch if there is nothing to land."""

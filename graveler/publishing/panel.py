@@ -15,12 +15,12 @@ from threading import Event
 from typing import Any, Self
 
 from graveler.base.background import Threads
+from graveler.display import Shown, printable
 from graveler.errors import (
     BackendUnavailableError,
     GateFailedError,
     InvalidInputError,
     RefNotFoundError,
-    printable,
 )
 from graveler.gates.candidate import Candidate, RunContext
 from graveler.gates.declaration import ANYTHING
@@ -303,12 +303,12 @@ class Panel:
         return tuple(verdicts)
 
 
-def refuse(what: str, verdicts: tuple[Verdict, ...]) -> None:
+def refuse(what: str, verdicts: tuple[Verdict, ...], into: str) -> None:
     """Raise GateFailedError if a verdict refuses."""
     refusals = [verdict for verdict in verdicts if verdict.refuses]
     if refusals:
         reasons = "; ".join(f"{verdict.gate}: {verdict.reason}" for verdict in refusals)
-        raise GateFailedError(f"{what} was refused: {reasons}", verdicts)
+        raise GateFailedError(f"{what} was refused: {reasons}", verdicts, into)
 
 
 def enforce(
@@ -321,11 +321,12 @@ def enforce(
 ) -> None:
     """Run the gates that a branch requires, before an operation moves it."""
     candidate = Candidate(stores, commit, target=head, into=branch, action=action)
-    refuse(f"{action} into {branch!r}", Panel.of(stores, branch, judged=judged).verdicts(candidate))
+    verdicts = Panel.of(stores, branch, judged=judged).verdicts(candidate)
+    refuse(f"{action} into {branch!r}", verdicts, branch)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Shown):
     """The verdicts of gates on one earlier commit.
 
     Attributes:

@@ -76,7 +76,7 @@ def trace(
     """Yield the commits, from `start` back, that changed a path or paths below a prefix."""
     key = path_key(path or prefix)
     tracer = _Tracer(stores, key, exact=bool(path), first_parent=first_parent)
-    return walk(stores.refs.commits, start.id, tracer.visit)
+    return walk(stores.refs.commits, [start.id], tracer.visit)
 
 
 def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[bytes, Commit]:

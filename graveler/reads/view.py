@@ -16,6 +16,7 @@ from graveler.base.parallel import thread_count
 from graveler.committed.cache.flat import Run
 from graveler.committed.lookup import find_many
 from graveler.committed.metarange import get, prefix_end, read, runs
+from graveler.display import Shown, listing
 from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Commit, Entry, Prefix, Transfer
 from graveler.reads.files import open_entry, read_entry, read_range
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _ID_LENGTH = 64
 
 
-class View(RefLike):
+class View(Shown, RefLike):
     """A tree of entries that can be read.
 
     Attributes:
@@ -80,6 +81,7 @@ class View(RefLike):
     def _note(self, places: Iterable[str], *, files: bool = False, at: str = "") -> None:
         """Note that files are read, in a view that records its reads."""
 
+    @listing
     def list(
         self, prefix: PathText = "", *, after: PathText = "", delimiter: str = ""
     ) -> Iterator[Entry | Prefix]:
@@ -99,6 +101,13 @@ class View(RefLike):
         with self._snapshot(start, first_key(prefix)) as scan:
             yield from list_entries(scan, prefix=prefix, after=after, delimiter=delimiter)
 
+    def __iter__(self) -> Iterator[Entry]:
+        return self.entries()
+
+    def __contains__(self, path: PathText) -> bool:
+        return self.exists(path)
+
+    @listing
     def entries(self, prefix: PathText = "") -> Iterator[Entry]:
         """Yield the entries below `prefix`, not folded, of one version of the tree."""
         prefix = args.prefix_text(prefix, "prefix")

@@ -45,26 +45,26 @@ class Selection:
         )
 
 
-def log(commits: Commits, start: str, *, first_parent: bool = False) -> Iterator[Commit]:
-    """Yield the commit `start` and its ancestors, each once, children before parents.
+def log(commits: Commits, *starts: str, first_parent: bool = False) -> Iterator[Commit]:
+    """Yield the commits `starts` and their ancestors, each once, children before parents.
 
     Among commits of the same generation, later commits come first.
     """
     return walk(
         commits,
-        start,
+        starts,
         lambda commit: (True, commit.parents[:1] if first_parent else commit.parents),
     )
 
 
-def walk(commits: Commits, start: str, visit: Visit) -> Iterator[Commit]:
-    """Yield `start` and its ancestors in the order of `log`, if `visit` shows them.
+def walk(commits: Commits, starts: Iterable[str], visit: Visit) -> Iterator[Commit]:
+    """Yield `starts` and their ancestors in the order of `log`, if `visit` shows them.
 
     Parents that `visit` does not return, and commits that only they reach, are not read.
     """
-    head = commits.get(start)
-    heap = [(-head.generation, -head.created.timestamp(), head.id)]
-    seen = {head.id}
+    heads = [commits.get(start) for start in dict.fromkeys(starts)]
+    heap = sorted((-head.generation, -head.created.timestamp(), head.id) for head in heads)
+    seen = {head.id for head in heads}
     while heap:
         commit = commits.get(heappop(heap)[2])
         shown, parents = visit(commit)

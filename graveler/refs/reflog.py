@@ -7,6 +7,7 @@ from heapq import merge
 from itertools import chain, count, groupby
 
 from graveler.base.clock import from_unix_us, unix_us
+from graveler.display import Shown
 from graveler.errors import RefNotFoundError
 from graveler.model import BranchRecord, Move
 from graveler.refs.moves import DELETED, Life, number_of_moves
@@ -14,7 +15,7 @@ from graveler.refs.refs import Refs
 
 
 @dataclass(frozen=True, slots=True)
-class RefMove:
+class RefMove(Shown):
     """A line of the log: a ref was created or deleted, or a branch moved.
 
     Attributes:

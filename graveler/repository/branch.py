@@ -7,6 +7,7 @@ from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike, PathText, RefLike
 from graveler.base.names import check_caller_pairs
 from graveler.config import default_committer
+from graveler.display import listing
 from graveler.errors import InvalidInputError
 from graveler.model import COMMITTER_BYTES, MESSAGE_BYTES, Change, Commit, Entry
 from graveler.publishing.landing import CommitSpec
@@ -62,6 +63,7 @@ class Branch(BranchWriter, BranchLike):
         first = first_key(args.prefix_text(prefix, "prefix"))
         return versions.first_on_branch(self.repository, self._name, first) is not None
 
+    @listing
     def uncommitted(self) -> Iterator[Change]:
         """Yield the changes that a commit would make, in byte order of the paths."""
         return versions.uncommitted(self.repository, self._name)

@@ -14,6 +14,7 @@ from graveler.committed.lookup import find_many
 from graveler.committed.merge import SHOWN, Earlier, Merged, RawConflict, merge
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.units import names_unit
+from graveler.display import Shown
 from graveler.errors import ConflictError, InvalidInputError, MergeConflictError
 from graveler.model import BranchRecord, ChangedBy, Commit, Conflict
 from graveler.publishing.landing import CommitSpec, Tip, land, make_commit, merged_claims, tip_of
@@ -43,7 +44,7 @@ WHOLE = "graveler.whole"
 
 
 @dataclass(frozen=True, slots=True)
-class MergeResult:
+class MergeResult(Shown):
     """The result of a merge.
 
     Attributes:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from graveler.committed.diff import RawChange
 from graveler.committed.merge import SHOWN, RawConflict, merge_changes
+from graveler.display import Rows, Shown, listing
 from graveler.gates import Candidate, Gate, Verdict
 from graveler.gates.gate import Check, as_gates
 from graveler.model import Change, ChangeKind, Commit, Conflict
@@ -20,7 +21,7 @@ from graveler.repository.strategies import Strategy, conflict_of, settling
 
 
 @dataclass(frozen=True, slots=True)
-class MergePreview:
+class MergePreview(Shown):
     """The changes and conflicts of a merge that was not made.
 
     Attributes:
@@ -49,6 +50,7 @@ class MergePreview:
         default=lambda _: (), repr=False, compare=False
     )
 
+    @listing
     def changes(self) -> Iterator[Change]:
         """Yield the changes of the destination without conflicts, in byte order of the paths.
 
@@ -56,6 +58,7 @@ class MergePreview:
         """
         return (change_of(*item) for item in self._read() if isinstance(item, RawChange))
 
+    @listing
     def every_conflict(self) -> Iterator[Conflict]:
         """Yield all conflicts in byte order of the paths, without the commits that caused them.
 
@@ -72,7 +75,7 @@ class MergePreview:
         Raises:
             MergeConflictError: Both sides changed a path in different ways.
         """
-        return self._judge(as_gates(gates))
+        return Rows(self._judge(as_gates(gates)))
 
 
 def preview_merge(
@@ -123,7 +126,7 @@ def preview_merge(
         added=tally[ChangeKind.ADDED],
         changed=tally[ChangeKind.CHANGED],
         removed=tally[ChangeKind.REMOVED],
-        conflicts=describe(stores, conflicts, source=source, dest=dest),
+        conflicts=Rows(describe(stores, conflicts, source=source, dest=dest)),
         conflict_count=count,
         _read=read,
         _judge=judge,

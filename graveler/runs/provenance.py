@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from graveler.base.names import path_key
+from graveler.display import Shown
 from graveler.errors import ObjectNotFoundError
 from graveler.gates import Verdict
 from graveler.model import REVERT, Commit, Entry
@@ -76,7 +77,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Why(Shown):
     """The provenance of a path.
 
     Attributes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from graveler.base.telemetry import PUBLISH
+from graveler.display import Shown
 from graveler.errors import (
     FencedError,
     GateFailedError,
@@ -53,7 +54,7 @@ class PublishTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishResult:
+class PublishResult(Shown):
     """The result of a publish.
 
     Attributes:

@@ -14,6 +14,7 @@ from graveler.base.records import (
     decode_json,
     encode_json,
 )
+from graveler.display import Shown
 from graveler.errors import CorruptionError, GateFailedError, GravelerError, InvalidInputError
 from graveler.gates import Verdict
 from graveler.gates.verdicts import bounded
@@ -65,7 +66,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Shown):
     """The record of a run, which outlives its branch.
 
     Attributes:

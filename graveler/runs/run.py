@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from graveler.base import arguments as args
+from graveler.display import Rows
 from graveler.errors import NoChangesError
 from graveler.gates import Gate, Verdict, as_gates
 from graveler.gates.gate import Check
@@ -187,7 +188,7 @@ class Run(RunBranch):
         """
         self._attempt.work()
         with self.renewing():
-            return preview_verdicts(self._records, self.handle, as_gates(gates))
+            return Rows(preview_verdicts(self._records, self.handle, as_gates(gates)))
 
     def publish(
         self,

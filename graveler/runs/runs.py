@@ -11,6 +11,7 @@ from typing import Unpack
 
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike, Moment
+from graveler.display import listing
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
@@ -191,6 +192,7 @@ class Runs:
         """Return the record of a run, or raise RunNotFoundError."""
         return self._records.get(args.run_key(key))
 
+    @listing
     def list(
         self,
         state: RunState | str | None = None,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
-from graveler.errors import CorruptionError, GravelerError, printable
+from graveler.display import printable
+from graveler.errors import CorruptionError, GravelerError
 from graveler.server.messages import Answer, HttpError, Request, Surface
 from graveler.server.tokens import GRANT, TokenCheck
 

@@ -189,7 +189,7 @@ CALLS = {
         Repository.ingestion Repository.moves
         Repository.pack Repository.undo Tables.batch_writer Tables.compact Tables.transaction""",
     "reads": """
-        Repository.commit Repository.diff Repository.log Repository.ref Repository.stats
+        Repository.commit Repository.diff Repository.graph Repository.log Repository.ref Repository.stats
         Repository.view Repository.why View.get View.get_many View.open View.read_range View.uri Run.reads Run.view
         OpenStep.source Runs.plan_rollback Runs.readers Gates.judgement ReadOnlyFileSystem.info_of
         Tables.changes Tables.commits Tables.create_views Tables.diff Tables.entries Tables.ranges

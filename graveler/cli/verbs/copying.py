@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from graveler.cli.arguments import Address
 from graveler.cli.failure import UsageError
-from graveler.cli.output import size_text
 from graveler.cli.selection import folder_of, is_pattern
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.display import size_text
 
 if TYPE_CHECKING:
     from graveler.reads.view import View

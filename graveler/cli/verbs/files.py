@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 from graveler.base.arguments import expand_home
 from graveler.cli.arguments import Address, MetaOption, read_pairs
 from graveler.cli.failure import UsageError
-from graveler.cli.output import Output, counted, field_lines, size_text
+from graveler.cli.output import Output, counted, field_lines
 from graveler.cli.selection import (
     LinesOption,
     Listing,
@@ -22,6 +22,7 @@ from graveler.cli.selection import (
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
+from graveler.display import size_text
 from graveler.errors import ObjectNotFoundError
 from graveler.model import Entry, Prefix
 

@@ -8,10 +8,11 @@ import typer
 
 from graveler.cli.arguments import read_rate
 from graveler.cli.failure import ERROR, UsageError
-from graveler.cli.output import Output, size_text
+from graveler.cli.output import Output
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import environment
+from graveler.display import size_text
 from graveler.errors import KVOutdatedError
 
 if TYPE_CHECKING:

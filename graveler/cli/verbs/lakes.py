@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 from graveler.base.privacy import shown_uri
 from graveler.cli.failure import UsageError
-from graveler.cli.output import size_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import KV_URI, STORAGE_URI
+from graveler.display import size_text
 
 _Place = Annotated[str, "s3://bucket/prefix, or a folder."]
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from graveler.cli.arguments import read_duration, read_number, split_pair
 from graveler.cli.failure import UsageError
-from graveler.cli.output import size_text, to_json
+from graveler.cli.output import to_json
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.display import size_text
 from graveler.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ from graveler.base.globs import matches
 from graveler.base.names import path_key
 from graveler.cli.arguments import RefArgument
 from graveler.cli.failure import UsageError
-from graveler.cli.output import SIGNS, Output, counted, field_lines, size_text
+from graveler.cli.output import SIGNS, Output, counted, field_lines
 from graveler.cli.selection import LinesOption, Listing, folder_of, is_pattern
 from graveler.cli.session import Session
 from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
 from graveler.committed.diff import same_content
+from graveler.display import size_text
 from graveler.errors import ExpiredError
 from graveler.lake import Branch, Repository
 from graveler.model import Change, ChangeKind

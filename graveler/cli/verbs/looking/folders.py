@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from graveler.cli.arguments import Address
-from graveler.cli.output import size_text
 from graveler.cli.selection import LinesOption, Listing, chosen, folder_of, is_pattern, total_text
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.display import size_text
 
 if TYPE_CHECKING:
     from graveler.model import Entry

@@ -6,10 +6,11 @@ from itertools import islice
 
 from graveler.cli.arguments import LimitOption, MetaOption, RefArgument, read_pairs
 from graveler.cli.failure import UsageError
-from graveler.cli.output import Output, title
+from graveler.cli.output import Output
 from graveler.cli.session import Session
 from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
+from graveler.display import title
 from graveler.lake import Repository
 from graveler.model import Commit
 
