@@ -100,8 +100,9 @@ def verdict_lines(verdict: "Verdict") -> list[str]:
     """Return a gate and whether the candidate passed, or why and where it did not."""
     place = f" ({verdict.facts['at']})" if "at" in verdict.facts else ""
     said = "passed" if verdict.passed else f"{verdict.reason or 'refused'}{place}"
+    first, *more = said.splitlines()
     trace = verdict.facts.get("traceback", ())
-    return [f"  {verdict.gate}: {said}", *(f"    {line}" for line in trace)]
+    return [f"  {verdict.gate}: {first}", *(f"    {line}" for line in (*more, *trace))]
 
 
 def fact_rows(verdict: "Verdict") -> Iterator[str]:

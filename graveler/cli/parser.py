@@ -29,7 +29,8 @@ _HABITS = {
     "checkout -b": "`graveler branch create {0}` makes a branch",
     "clean": "`graveler branch reset BRANCH` discards what is staged",
     "clone": "`graveler get -r REF: FOLDER` copies the files of a ref into a folder",
-    "commit --amend": "commits stay: `graveler undo BRANCH`, then commit again",
+    "commit --amend": "`graveler undo BRANCH`, then `graveler cherry-pick COMMIT BRANCH -m TEXT`, where "
+    "COMMIT is the one that was undone",
     "commit -a": "`graveler commit -m TEXT` commits all that is staged",
     "config": "the settings are in graveler.toml; GRAVELER_COMMITTER is your name",
     "describe": "`graveler show {0}` shows a commit",

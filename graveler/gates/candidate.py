@@ -9,7 +9,12 @@ from typing import Any, BinaryIO, Self, cast
 
 from graveler.base.arguments import PathText, path_text, prefix_text
 from graveler.base.names import hour_folder, path_key, read_hour
-from graveler.errors import CorruptionError, InvalidInputError, NotFoundError
+from graveler.errors import (
+    CorruptionError,
+    InvalidInputError,
+    NotFoundError,
+    ObjectNotFoundError,
+)
 from graveler.frames import reader
 from graveler.frames.tables import ReadableTables
 from graveler.gates.declaration import (
@@ -325,6 +330,11 @@ class Candidate(Tree):
         folder = f"{text}/" if text else ""
         named = ((entry.path.removeprefix(folder), entry) for entry in self.changed_files(folder))
         files = [(name, entry) for name, entry in named if not is_hidden(name)]
+        if not files:
+            raise ObjectNotFoundError(
+                f"no file below {folder!r} is new: let the gate pass first, as in "
+                f"`if not any(candidate.changed_files({folder!r})): return`"
+            )
         return reader.read(self, folder, as_, files=files, **terms)
 
     def removed(self, prefix: PathText = "") -> Iterator[Entry]:

@@ -296,7 +296,7 @@ class Gates(_Place):
     def trials(
         self,
         gates: Iterable[Gate | Check] | Gate | Check,
-        over: str = "main~30..main",
+        over: str = "",
         *,
         into: str = "",
     ) -> tuple[Trial, ...]:
@@ -304,11 +304,14 @@ class Gates(_Place):
 
         Args:
             gates: The gates to try.
-            over: ``LEFT..RIGHT``: the commits of the right ref after the left one.
+            over: ``LEFT..RIGHT``: the commits of the right ref after the left one; "" for the last 30 of
+                the branch.
             into: The branch that the gates see as the target; else the default branch.
         """
         into = into or self._stores.default_branch
-        return Rows(trials(self._stores, as_gates(gates), args.text(over, "over"), into))
+        return Rows(
+            trials(self._stores, as_gates(gates), args.text(over, "over", empty=True), into)
+        )
 
     @listing
     def judgements(self, *, limit: int | None = None) -> Iterator[Judgement]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import takewhile
+from itertools import islice, takewhile
 from threading import Event
 from typing import Any, Self
 
@@ -41,6 +41,7 @@ Judged = dict[str, tuple[Check, Verdict]]
 
 _OWN = "graveler."
 _SIDE_BY_SIDE = 2
+_TRIED = 30
 _MOST_PROCESSES = 8
 _log = logging.getLogger(__name__)
 
@@ -354,15 +355,18 @@ def trials(stores: Stores, gates: Iterable[Gate], over: str, into: str) -> Itera
     """Yield what gates say of the commits of a range, the oldest first; nothing is stored.
 
     Args:
-        over: ``LEFT..RIGHT``: the commits on the first-parent line of the right ref, after the left.
+        over: ``LEFT..RIGHT``: the commits on the first-parent line of the right ref, after the left; ""
+            for the last 30 of the branch.
         into: The branch that the gates see as the target.
     """
     left, dots, right = over.partition("..")
-    if not (left and dots and right):
+    if over and not (left and dots and right):
         raise InvalidInputError(f"over {over!r}: give LEFT..RIGHT, as in main~30..main")
-    first, head = resolve(stores.refs, left).id, resolve(stores.refs, right).id
+    first = resolve(stores.refs, left).id if over else ""
+    head = resolve(stores.refs, right or into).id
     line = log(stores.refs.commits, head, first_parent=True)
-    commits = [*takewhile(lambda commit: commit.id != first, line)]
+    after = takewhile(lambda commit: commit.id != first, line)
+    commits = [*islice(after, None if over else _TRIED)]
     if commits and not commits[-1].parents:
         commits.pop()  # the commit that made the repository
     panel = Panel(stores, tuple(gates))

@@ -167,9 +167,13 @@ class View(Shown, RefLike):
         return table.reader(self._snapshot(first, first), first)
 
     def exists(self, path: PathText) -> bool:
-        """Return whether there is an entry at `path`."""
+        """Return whether there is an entry at `path`, or below a folder, which ends with ``/``."""
         path = args.path_text(path, "path")
-        return self._find_value(path_key(path)) is not None
+        return (
+            self.has_below(path)
+            if path.endswith("/")
+            else self._find_value(path_key(path)) is not None
+        )
 
     def get(self, path: PathText | Entry) -> bytes:
         """Return the bytes of a file, verified by the size and checksum of its entry.
@@ -333,10 +337,7 @@ class View(Shown, RefLike):
 
 
 class Observed(View):
-    """A view that tells an observer of every read; the views of a run and of a hook are.
-
-    It stands before the class of the view that reads.
-    """
+    """A view, before the class that reads, which tells an observer of every read: of a run or a hook."""
 
     _observer: "Observer"
 

@@ -209,3 +209,9 @@ def test_a_lake_without_a_repository_says_how_to_make_one(cli, tmp_path):
     said = cli("log", "-C", tmp_path / "l")
     assert said.code == 1
     assert "graveler repo create" in said.err
+
+
+@pytest.mark.parametrize("given", [["-R", "r"], ["-R", "flights", "--import", "nowhere"]])
+def test_init_with_wrong_arguments_makes_no_lake(cli, tmp_path, given):
+    assert cli("init", tmp_path / "l", *given).code != 0
+    assert not (tmp_path / "l").exists()

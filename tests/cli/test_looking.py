@@ -40,7 +40,7 @@ def test_status_shows_what_is_staged_and_what_may_come_next(cli, history, monkey
         "        + new/00  3 B  by ann",
         "        + new/01  3 B  by ann",
         "        … 11 more: graveler diff dev",
-        "next    graveler commit dev -m MESSAGE  (commits what is staged)",
+        "next    graveler commit dev -m MESSAGE  (commits what is staged; --mine: only yours)",
         "        graveler diff dev  (lists all of it)",
         "        graveler merge main dev  (brings what is new on main)",
     ]

@@ -104,3 +104,8 @@ def test_a_sum_is_compared_with_the_same_hour(pipeline):
     assert "the sum of 'delay' is 150000 at 2013-01-08 02:00, where 7 days before" in verdict.reason
     (verdict,) = run.judge([checks.same_hour("output/", "carrier")])
     assert "name a column of numbers" in verdict.reason
+
+
+def test_a_young_branch_is_tried_as_a_whole(repo):
+    (trial,) = repo.gates.trials([checks.file_size("", 100)])
+    assert trial.refused

@@ -83,7 +83,7 @@ def _fields(session: Session, verdict: "Verdict", *, reused: bool) -> Iterator[t
     again = ", judged before" if reused else ""
     yield "gate", f"{verdict.gate}: {word} in {verdict.seconds:.3f} s{again}"
     if verdict.reason:
-        yield "", verdict.reason
+        yield from (("", line) for line in verdict.reason.splitlines())
     facts = verdict.facts.items()
     if plain := [f"{name} {value}" for name, value in facts if not isinstance(value, Mapping)]:
         yield "", ", ".join(plain)
@@ -127,12 +127,11 @@ def _try(session: Session, gates: list[str], *, over: str = "", everything: bool
     Args:
         gates (MODULE:NAME...): The gates: of a module that can be imported from here, or built-in
             checks.
-        over (LEFT..RIGHT): The commits of RIGHT after LEFT; else main~30..main, for the default branch.
+        over (LEFT..RIGHT): The commits of RIGHT after LEFT; else the last 30 of the default branch.
         everything (--all, -a): List the commits that pass, too.
     """
     out, branch = session.out, session.default_branch
     repository = session.repository
-    over = over or f"{branch}~30..{branch}"
     tried = repository.gates.trials(load_gates(gates), over, into=branch)
     for trial in tried:
         shape = {

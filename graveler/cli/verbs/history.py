@@ -82,7 +82,7 @@ def _merge(
         into: The branch that moves.
         message (-m): Message of the merge commit.
         dry_run: Only show what would change, what conflicts, and what gates say.
-        gate (--gates MODULE:NAME): With --dry-run: a gate beside those that the branch requires; repeat
+        gate (--gates, --gate MODULE:NAME): With --dry-run: a gate beside those that the branch requires; repeat
             for more.
     """
     terms: MergeTerms = {

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+from graveler.base.names import check_repository
 from graveler.base.privacy import shown_uri
 from graveler.cli.failure import UsageError
 from graveler.cli.session import Session
@@ -43,6 +44,10 @@ def _init(
     name = session.options.repo
     if existing and not name:
         raise UsageError("--import: name the repository of the files, as in -R flights")
+    if name:
+        check_repository(name)  # before the folder becomes a lake
+    if existing and "://" not in existing and not Path(existing).exists():
+        raise UsageError(f"--import {existing!r}: there is no such file or folder")
     s3 = {"endpoint_url": endpoint, "region": region}
     given = {setting: value for setting, value in s3.items() if value}
     with init(folder, kv_uri=kv, storage_uri=storage, s3=given, group=group) as lake:

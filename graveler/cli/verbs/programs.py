@@ -73,7 +73,7 @@ def _preview(session: Session, *, run: RunOption = "", gate: list[str] | None = 
     """Judge a run without publishing it: what would the gates say now?
 
     Args:
-        gate (MODULE:NAME): A gate to ask; repeat for more.
+        gate (--gate, --gates MODULE:NAME): A gate to ask; repeat for more.
     """
     work = _attached(session, run)
     verdicts = work.judge(load_gates(gate))

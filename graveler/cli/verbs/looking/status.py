@@ -84,7 +84,7 @@ def _next(
     """Yield the commands that may come next, each with what it does."""
     name, default = shape["branch"], shape["default"]
     if totals.files and "commit" not in shape["protected_against"]:
-        yield f"graveler commit {name} -m MESSAGE", "commits what is staged"
+        yield f"graveler commit {name} -m MESSAGE", "commits what is staged; --mine: only yours"
     if totals.files:
         yield f"graveler diff {name}", "lists all of it"
     elif shape["ahead"]:
