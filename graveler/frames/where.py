@@ -62,12 +62,12 @@ def conditions(where: Where | None) -> tuple[Condition, ...]:
 def _condition(triple: Any) -> Condition:
     if not isinstance(triple, list | tuple) or len(triple) != 3:
         raise InvalidInputError(
-            f"where: {triple!r}: give {{column: value}} or [(column, operator, value), …]"
+            f"where={triple!r}: give {{column: value}} or [(column, operator, value), …]"
         )
     column, sign, value = triple
     sign = choice("==" if sign == "=" else sign, "where", _OPERATORS)
     if sign in COMPARISONS and (value is None or isinstance(value, _LISTS)):
-        raise InvalidInputError(f"where: {triple!r}: {sign!r} compares with one value")
+        raise InvalidInputError(f"where={triple!r}: {sign!r} compares with one value")
     signs = {"in": "==", "not in": "!="}
     return Condition(text(column, "where"), signs.get(sign, sign), _values(value))
 

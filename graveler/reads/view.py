@@ -167,13 +167,9 @@ class View(Shown, RefLike):
         return table.reader(self._snapshot(first, first), first)
 
     def exists(self, path: PathText) -> bool:
-        """Return whether there is an entry at `path`, or below a folder, which ends with ``/``."""
+        """Return whether there is an entry at `path`; `has_below` asks for a folder."""
         path = args.path_text(path, "path")
-        return (
-            self.has_below(path)
-            if path.endswith("/")
-            else self._find_value(path_key(path)) is not None
-        )
+        return self._find_value(path_key(path)) is not None
 
     def get(self, path: PathText | Entry) -> bytes:
         """Return the bytes of a file, verified by the size and checksum of its entry.

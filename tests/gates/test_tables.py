@@ -44,5 +44,5 @@ def test_a_gate_of_changes_reads_new_rows_only(repo):
 
 
 def test_no_new_rows_are_an_error(repo):
-    with pytest.raises(GateFailedError, match="nothing to read at 'u/'"):
+    with pytest.raises(GateFailedError, match="no file below 'u/' is new"):
         publish(repo, frames.of_no_rows)

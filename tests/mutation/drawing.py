@@ -101,10 +101,14 @@ class _Places:
         for node in _expressions(statement):
             yield from ((node, text) for text in self._expression(node))
 
+    def _side(self, node: ast.expr) -> str:
+        return f"({self.text(node)})" if isinstance(node, ast.BoolOp) else self.text(node)
+
     def _expression(self, node: ast.expr) -> Iterator[str]:
         match node:
             case ast.Compare(left, [operator], [right]):
-                yield f"{self.text(left)} {_COMPARISONS[type(operator)]} {self.text(right)}"
+                sign = _COMPARISONS[type(operator)]
+                yield f"{self._side(left)} {sign} {self._side(right)}"
             case ast.BoolOp(operator, [first, *others]):
                 word = " or " if isinstance(operator, ast.And) else " and "
                 yield word.join(f"({self.text(value)})" for value in [first, *others])

@@ -334,7 +334,7 @@ LOOKS = {
     for kind, names in {
         "GarbageCollector": "get marks reading",
         "Lake": "check_kv close has repositories repository",
-        "Repository": "branch branches check_kv commit diff dump_refs log moves fsck"
+        "Repository": "branch branches check_kv commit diff dump_refs graph log moves fsck"
         " preview_merge ref stats view why",
         "Tags": "list moves",
         "Protection": "list",
