@@ -4,6 +4,7 @@ Partition ``keep:<name>``: key ``system`` has the settings, ``servers/<uuid>`` e
 is added or replaced changes no repository.
 """
 
+import hmac
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -57,6 +58,11 @@ class System:
     volume_keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     tls_ca: str = field(default="", repr=False)
     nonce: str = ""
+
+    @property
+    def id(self) -> str:
+        """What tells the system from those of other lakes, also of its name. Folders of volumes have it."""
+        return hmac.digest(self.key, b"graveler keep system", "sha256").hex()[:32]
 
     @property
     def signer(self) -> Signer:
@@ -289,20 +295,29 @@ class Systems:
             tls_ca=system.tls_ca,
         )
 
-    def claim_volume(self, name: str, uuid: str, place: str) -> None:
+    def claim_volume(self, system: System, uuid: str, place: str, *, marked: str = "") -> None:
         """Note that a volume belongs to a system, and where it is.
+
+        Args:
+            marked: The id of the system that its folder names, or "".
 
         Raises:
             StateError: It belongs to another system.
         """
 
         def claimed(found: KnownVolume | None) -> KnownVolume:
-            if found is not None and found.system != name:
+            if found is not None and found.system != system.name:
                 raise StateError(
-                    f"{place} is a volume of the system {found.system!r}: a sweep of {name!r} would trash "
-                    "its blocks; give another folder"
+                    f"{place} is a volume of the system {found.system!r}: a sweep of {system.name!r} would "
+                    "trash its blocks; give another folder"
                 )
-            return KnownVolume(uuid, name, place)
+            if marked not in {"", system.id}:
+                raise StateError(
+                    f"{place} is a volume of the system {marked} of another lake, and {system.name!r} of "
+                    f"this one is {system.id}: a sweep would trash its blocks; give another folder, or, if "
+                    "the key-value store of that lake is lost, take the folder over (--take-over, take_over=True)"
+                )
+            return KnownVolume(uuid, system.name, place)
 
         for key in (f"uuids/{uuid}", f"places/{place}"):
             self._volumes.update(

@@ -18,7 +18,9 @@ from graveler.errors import (
 )
 from graveler.keep.locators import Locator
 from graveler.keep.placement import servers_for
+from graveler.keep.volumes.folder import FolderVolume
 from graveler.server.keep.service import KeepServer
+from graveler.testing import World
 from tests.harness.keep import TWINS
 from tests.harness.keep_server import FOO, USER, Client
 
@@ -116,6 +118,31 @@ def test_a_folder_of_another_system_is_refused(serve, lake, tmp_path):
     lake.keep.create("second")
     with pytest.raises(StateError, match="a volume of the system 'main'"):
         KeepServer(lake, "second", [tmp_path / "volume00"])
+
+
+def test_a_folder_of_another_lake_is_refused(serve, lake, tmp_path):
+    client = serve()
+    client.put(b"foo")
+    client.server.cut()
+    folder, known = tmp_path / "volume00", lake.keep.get("main").id
+    with World().open() as other:
+        made = other.keep.create("main").id
+        with pytest.raises(
+            StateError, match=rf"{known}.*'main' of this one is {made}.*--take-over"
+        ):
+            KeepServer(other, "main", [folder])
+        KeepServer(lake, "main", [folder]).cut()
+        server = KeepServer(other, "main", [folder], take_over=True)
+        assert [line.split()[0] for line in server.store.index()] == [f"{FOO}+3"]
+        server.cut()
+    with pytest.raises(StateError, match=f"of the system {made} of another lake"):
+        KeepServer(lake, "main", [folder])
+
+
+def test_a_folder_without_a_system_is_claimed(lake, tmp_path):
+    FolderVolume.create(tmp_path / "disk")
+    KeepServer(lake, "main", [tmp_path / "disk"]).cut()
+    assert FolderVolume(tmp_path / "disk").system == lake.keep.get("main").id
 
 
 def test_a_disk_that_is_not_mounted_is_not_a_new_volume(serve, lake, tmp_path):

@@ -80,9 +80,10 @@ class _Marker:
 
     uuid: str
     device: str
+    system: str = ""
 
 
-_MARKERS = Schema(_Marker, "the marker of a volume", states_format=True)
+_MARKERS = Schema(_Marker, "the marker of a volume", sparse=("system",), states_format=True)
 
 
 class FolderVolume(Volume):
@@ -90,6 +91,9 @@ class FolderVolume(Volume):
 
     Args:
         reserve: The free bytes below which the volume is full.
+
+    Attributes:
+        system: The id of the system that it belongs to; "" for none yet.
     """
 
     def __init__(
@@ -109,6 +113,7 @@ class FolderVolume(Volume):
         self._durable: set[Path] = set()
         self._seen, marker = self._read_marker()
         super().__init__(marker.uuid, marker.device, role, clock)
+        self.system = marker.system
         self._folders()
 
     @classmethod
@@ -123,6 +128,15 @@ class FolderVolume(Volume):
                 raise AlreadyExistsError(f"{root} is a volume already: open it")
             _replace(root / _MARKER, _MARKERS.encode(marker), ids)
         return marker.uuid
+
+    def assign(self, system: str) -> None:
+        """Note in the folder that the volume belongs to the system of this id."""
+        self._check()
+        if system != self.system:
+            marker = _Marker(self.uuid, self.device, system)
+            with storage_errors(f"write {self._marker}", writing=True):
+                _replace(self._marker, _MARKERS.encode(marker), self._ids)
+            self.system = system
 
     def open(self, digest: str) -> Opened:
         path = self._path(digest)

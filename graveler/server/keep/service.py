@@ -59,8 +59,8 @@ class KeepServer(Service):
             says something else.
         scrub_bytes: The bytes in a second that a scrub reads at most, which verifies all copies again and
             again, and mends damaged ones; 0 for no scrub.
-
         new_disks: Whether an empty folder that was a volume is the place of another disk.
+        take_over: Whether volumes of systems of other lakes become this system's.
 
     Raises:
         StateError: A folder belongs to another system or another server, or its disk is not mounted.
@@ -84,6 +84,7 @@ class KeepServer(Service):
         compat: bool = False,
         scrub_bytes: int = 0,
         new_disks: bool = False,
+        take_over: bool = False,
     ) -> None:
         if tls is None and not is_loopback(host):
             raise InvalidInputError(
@@ -94,6 +95,7 @@ class KeepServer(Service):
         self.folders = [Path(folder) for folder in several(folders, "folders", "folders")]
         self._volumes: dict[str, Path] = {}
         self._new_disks = new_disks
+        self._takes_over = take_over
         clock, ids = lake.keep.clock, lake.keep.ids
         self.token = check_token(token) if token else new_token()
         with ExitStack() as held:
@@ -151,7 +153,9 @@ class KeepServer(Service):
                 f"{other} and {folder} are both volume {volume.uuid}: one is a copy of the other, so its "
                 "blocks would count twice; give only one of them"
             )
-        systems.claim_volume(system.name, volume.uuid, place)
+        marked = "" if self._takes_over else volume.system
+        systems.claim_volume(system, volume.uuid, place, marked=marked)
+        volume.assign(system.id)
         return SealedVolume(volume, system.volume_keys) if system.volume_keys else volume
 
     def _fetched(self, locator: Locator) -> bytes:

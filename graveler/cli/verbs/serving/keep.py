@@ -99,6 +99,7 @@ def _serve(
     verify: Annotated[bool, "--verify/--no-verify"] = True,
     scrub: Annotated[int, {"min": 0, "max": 10_000}] = 20,
     new_disk: bool = False,
+    take_over: bool = False,
     compat: bool = False,
 ) -> None:
     """Serve blocks in folders. It runs until Ctrl-C or SIGTERM.
@@ -113,6 +114,7 @@ def _serve(
         verify: Verify every block that is read, not only when a client asks for it.
         scrub (N): MiB in a second that are read at most to verify all copies again and again; 0 for none.
         new_disk: An empty folder that was a volume is the place of another disk.
+        take_over: Take over folders of a system whose key-value store is lost.
         compat: Answer as today's keepstore of Arvados where its first design says something else.
     """
     from graveler.server.keep.service import KeepServer
@@ -135,6 +137,7 @@ def _serve(
             compat=compat,
             scrub_bytes=scrub << 20,
             new_disks=new_disk,
+            take_over=take_over,
         )
         _announce(session, system, server, made=not given)
         return server
