@@ -308,6 +308,7 @@ class Lake(Shown, Drivers):
 
         Use it for a lake whose key-value store was lost. The objects remain in the storage, and the
         dump (``repository.dump_refs``) has the refs and commits that name them. May be repeated.
+        A storage on Keep is not restored by a dump, but by a backup of the key-value store.
 
         Args:
             file: The dump.

@@ -229,6 +229,9 @@ class Upkeep(History):
 
         Args:
             file: The file to write; an existing file is replaced.
+
+        Raises:
+            StateError: The storage is on Keep. Back up the key-value store, which names its objects.
         """
         file = args.file_path(file, "file")
         storage = "" if self._default_storage else self.stores.storage

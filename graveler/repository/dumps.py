@@ -15,6 +15,7 @@ from graveler.errors import (
     InvalidInputError,
     NotFoundError,
     ProtectedBranchError,
+    StateError,
 )
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord, Commit
@@ -48,7 +49,15 @@ def dump(stores: Stores, path: Path, *, storage: str, settings: Sequence[Setting
 
     Args:
         path: The file. An existing file is replaced when the new one is complete.
+
+    Raises:
+        StateError: The storage is Keep, whose names of objects the dump would lack.
     """
+    if stores.storage.startswith("keep://"):
+        raise StateError(
+            f"the names of objects in {stores.storage} are in the key-value store, so a dump of refs "
+            "restores nothing: back up the key-value store itself (docs/guides/backups.md)"
+        )
     if path.is_dir():
         raise InvalidInputError(f"{path} is a folder: name a file for the dump")
     if not path.parent.is_dir():

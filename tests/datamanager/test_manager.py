@@ -42,6 +42,13 @@ def repo(lake, system):
     return lake.create_repository("flights", storage="keep://main/flights")
 
 
+def test_a_dump_of_refs_on_keep_is_refused(repo, tmp_path):
+    repo.branch("main").put("foo", b"foo")
+    with pytest.raises(StateError, match=r"keep://main/flights .*back up the key-value store"):
+        repo.dump_refs(tmp_path / "refs")
+    assert not (tmp_path / "refs").exists()
+
+
 def test_a_replaced_server_gets_its_copies_back(system, repo):
     repo.branch("main").put("foo", b"foo")
     first, second = system.copies()
@@ -309,7 +316,8 @@ def test_a_sweep_sees_what_was_named_since_it_began(system, repo):
 
 def test_a_part_of_an_index_that_ends_too_early_ends_the_sweep(system, repo, monkeypatch):
     repo.branch("main").put("foo", b"foo")
-    monkeypatch.setattr(surface, "_pieces", lambda lines: (f"{line}\n".encode() for line in lines))
+    line = f"{FOO} 1\n".encode()
+    monkeypatch.setattr(surface, "_pieces", lambda lines: (line for _ in [*lines, ""]))
     with pytest.raises(BackendUnavailableError, match="without the blank line"):
         system.sweep()
 
