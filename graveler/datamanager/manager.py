@@ -25,6 +25,7 @@ from graveler.errors import (
     GravelerError,
     NotFoundError,
     ObjectNotFoundError,
+    OlderFormatError,
     PermissionDeniedError,
     StateError,
 )
@@ -38,6 +39,7 @@ from graveler.kv.store import KVStore
 from graveler.lake import Lake
 
 T = TypeVar("T")
+_SWEEPS = b"sweeps/"
 _LAST = "last"
 _TURN = "turn"
 _MOST_UNTRASHED = 10_000
@@ -231,49 +233,69 @@ class DataManager:
         self._lake = lake
         self._systems = lake.keep
         self._name = system
-        self._receipts: RecordStore[Receipt] = RecordStore(
-            lake.keep.kv,
-            f"keep:{system}",
-            prefix=b"sweeps/",
-            encode=_RECEIPT.encode,
-            decode=_RECEIPT.decode,
-        )
-        self._turns: RecordStore[Turn] = RecordStore(
-            lake.keep.kv,
-            f"keep:{system}",
-            prefix=b"sweeps/",
-            encode=_TURNS.encode,
-            decode=_TURNS.decode,
-        )
+        self._receipts = self._records(_RECEIPT)
+        self._turns = self._records(_TURNS)
+
+    def _records(self, schema: Schema[T]) -> RecordStore[T]:
+        """Return records of sweeps. The error of one that cannot be read names the way out."""
+
+        def decode(raw: bytes) -> T:
+            try:
+                return schema.decode(raw)
+            except (CorruptionError, OlderFormatError) as error:
+                raise CorruptionError(
+                    f"the {schema.what} in the system {self._name!r} cannot be read: `graveler keep "
+                    f"balance {self._name} --force` begins again: {raw[:60]!r}"
+                ) from error
+
+        kv, partition = self._systems.kv, f"keep:{self._name}"
+        return RecordStore(kv, partition, prefix=_SWEEPS, encode=schema.encode, decode=decode)
 
     def sweep(self, *, prefix: str = "", dry_run: bool = False, force: bool = False) -> Receipt:
         """Sweep once, and return what was found and done.
 
         Args:
             dry_run: Send nothing to the servers.
-            force: Trash also more than a fifth of all bytes.
+            force: Trash also more than a fifth of all bytes, and take the turn of a sweep that died. One
+                that has not died trashes nothing more.
 
         Raises:
             GravelerError: A server did not answer, or what was found is not what a sweep may rely
                 on. Nothing was trashed.
         """
         if dry_run:
-            return self._swept(prefix, dry_run=True, force=force)
+            return self._swept(prefix, "", force=force)
+        if force:
+            lost = [_TURN] if self._last(force=True) else [_TURN, _LAST]
+            self._systems.kv.delete_many(
+                f"keep:{self._name}", [_SWEEPS + each.encode() for each in lost]
+            )
         name = self._begin()
         try:
             self._collect()
-            return self._swept(prefix, dry_run=False, force=force)
+            return self._swept(prefix, name, force=force)
         finally:
             self._end(name)
 
-    def _swept(self, prefix: str, *, dry_run: bool, force: bool) -> Receipt:
-        last = self._receipts.get(_LAST)
+    def _last(self, *, force: bool) -> Receipt | None:
+        """Return the last receipt. With force, one that cannot be read is none."""
+        try:
+            return self._receipts.get(_LAST)
+        except CorruptionError:
+            if not force:
+                raise
+            return None
+
+    def _swept(self, prefix: str, turn: str, *, force: bool) -> Receipt:
+        """Sweep in a turn, or, without one, send nothing."""
+        last = self._last(force=force)
         receipt, plan = self._with(
             lambda sweep: sweep.run(
-                "" if last is None else last.topology, prefix=prefix, dry_run=dry_run, force=force
-            )
+                "" if last is None else last.topology, prefix=prefix, dry_run=not turn, force=force
+            ),
+            turn,
         )
-        if not dry_run:
+        if turn:
             receipt = self._untrashed(receipt, plan)
             self._receipts.update(
                 _LAST,
@@ -330,7 +352,7 @@ class DataManager:
             if found is not None and now < found.until <= now + 2 * _LONGEST:
                 raise StateError(
                     f"another data manager sweeps the system {self._name!r}: wait until it ends, at "
-                    f"{found.until:%H:%M} UTC at the latest if it has died"
+                    f"{found.until:%H:%M} UTC at the latest, or, if it has died, take its turn (--force)"
                 )
             return turn
 
@@ -343,6 +365,11 @@ class DataManager:
         found = self._turns.find(_TURN)
         if found is not None and found.record.name == name:
             self._turns.remove(_TURN, found.predicate)
+
+    def _has(self, name: str) -> bool:
+        """Return whether no other sweep took the turn."""
+        found = self._turns.get(_TURN)
+        return found is not None and found.name == name
 
     def _collect(self) -> None:
         """Reap runs and collect garbage of the repositories on the system: what they delete is needed less.
@@ -376,7 +403,7 @@ class DataManager:
                 with suppress(NotFoundError):
                     collections.confirm(seen, confirmed[seen.uuid])
 
-    def _with(self, work: Callable[[Sweep], T]) -> T:
+    def _with(self, work: Callable[[Sweep], T], turn: str = "") -> T:
         system, servers = self._systems.get(self._name), self._systems.servers(self._name)
         if not servers:
             raise StateError(
@@ -398,7 +425,9 @@ class DataManager:
                 int(system.ttl.total_seconds()),
                 replication=system.replication,
                 draining=[each.uuid for each in servers if each.state is ServerState.DRAINING],
-                has_changed=lambda: self._systems.servers(self._name) != servers,
+                has_changed=lambda: (
+                    self._systems.servers(self._name) != servers or not self._has(turn)
+                ),
             )
             return work(sweep)
         finally:

@@ -172,7 +172,8 @@ class Sweep:
         limits: The most pulls and the most copies to trash for each server. 0 sends nothing.
         most_trash: The part of all stored bytes that one sweep may trash without force.
         draining: The UUIDs of servers whose copies move to the others.
-        has_changed: Whether a server was added, removed or drained since then.
+        has_changed: Whether a server was added, removed or drained since then, or another sweep took
+            the turn.
     """
 
     servers: Sequence[ServerClient]
@@ -222,7 +223,7 @@ class Sweep:
         spared = sum(plan.spare(source.blocks) for source in self.roots.newer(generation))
         withheld = self.roots.doubt or ("" if force else self._withheld(plan))
         if not dry_run and (self.has_changed() or self._topology(self._mounts()) != topology):
-            withheld = "a server or a volume was added, removed or drained meanwhile"
+            withheld = "a server or a volume was added, removed or drained meanwhile, or another sweep took the turn"
         most_pulls, most_trash = (0, 0) if dry_run else self.limits
         pulls = self._send("pulls", plan, limit=most_pulls, send=most_pulls > 0)
         trash = self._send("trash", plan, limit=0 if withheld else most_trash, send=most_trash > 0)

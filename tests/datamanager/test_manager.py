@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from graveler.datamanager.manager import DataManager, SystemRoots
-from graveler.errors import BackendUnavailableError, StateError, StorageFullError
+from graveler.errors import BackendUnavailableError, CorruptionError, StateError, StorageFullError
 from graveler.keep.client import KeepClient
 from graveler.keep.locators import Locator
 from graveler.server.keep import surface
@@ -166,6 +166,35 @@ def test_only_one_data_manager_sweeps_at_a_time(system, repo, monkeypatch, world
     other._begin()  # and its clock was ahead
     world.clock.advance(days=-365)
     system.sweep()
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b'{"format":1}'])
+@pytest.mark.parametrize("name", [b"last", b"turn"])
+def test_a_damaged_record_of_sweeps_is_replaced_by_force(system, repo, name, raw):
+    repo.branch("main").put("foo", b"foo")
+    system.lake.keep.kv.set("keep:main", b"sweeps/" + name, raw)
+    with pytest.raises(CorruptionError, match="`graveler keep balance main --force` begins again"):
+        system.sweep()
+    system.sweep(force=True, dry_run=True)
+    system.sweep(force=True)
+    assert system.sweep() == DataManager(system.lake, "main").last()
+
+
+def test_force_takes_a_turn_and_the_other_sweep_trashes_nothing(system, repo, monkeypatch):
+    repo.branch("main").put("foo", b"foo")
+    DataManager(system.lake, "main")._begin()  # it dies
+    with pytest.raises(StateError, match=r"take its turn \(--force\)"):
+        system.sweep()
+    newer, receipts = SystemRoots.newer, []
+
+    def beside(self, generation):
+        monkeypatch.undo()
+        receipts.append(system.sweep(force=True))
+        return newer(self, generation)
+
+    monkeypatch.setattr(SystemRoots, "newer", beside)
+    assert "or another sweep took the turn" in system.sweep(force=True).withheld
+    assert [each.withheld for each in receipts] == [""]
 
 
 @pytest.mark.parametrize("change", ["add_server", "remove_server", "drain_server"])

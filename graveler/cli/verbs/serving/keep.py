@@ -219,7 +219,7 @@ def _balance(
     Args:
         every (DURATION): Do it again and again, as 6h, until Ctrl-C or SIGTERM.
         dry_run: Say what would be done, and do nothing.
-        force: Trash also more than a fifth of all bytes.
+        force: Trash also more than a fifth of all bytes, and take the turn of a sweep that was killed.
     """
     from graveler.datamanager.manager import DataManager
 
