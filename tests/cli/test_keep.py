@@ -112,6 +112,17 @@ def test_a_block_in_trash_comes_back(keep, files, server):
     assert "404" in keep("untrash", "main", "0" * 32 + "+3").err
 
 
+def test_a_drain_warns_of_fewer_servers_than_copies(cli, lake):
+    cli("keep", "create", "main")
+    uuids = [lake.keep.add_server("main", f"http://h:{port}/").uuid for port in (1, 2, 3)]
+    assert cli("keep", "servers", "drain", "main", uuids[0]).out == (
+        f"server {uuids[0]} is draining\n"
+    )
+    said = cli("keep", "servers", "drain", "main", uuids[1]).out
+    assert "1 active servers are fewer than 2 copies" in said
+    assert "`graveler keep servers add main URL`" in said
+
+
 def test_the_advice_is_an_address_that_others_reach(cli, folder, monkeypatch):
     monkeypatch.setattr("graveler.server.server._POLL_SECONDS", 0.01)
     monkeypatch.setattr("graveler.cli.verbs.serving.keep.serve", lambda opened: opened().cut())

@@ -192,8 +192,17 @@ def _add_server(
 @verb("keep servers drain")
 def _drain_server(session: Session, system: _System, uuid: _Uuid) -> None:
     """Let clients write to a server no more; the data manager moves its blocks to the others."""
-    server = _systems(session).drain_server(system, uuid)
-    session.out.show(_shape(server), f"server {uuid} is {server.state}")
+    systems = _systems(session)
+    server = systems.drain_server(system, uuid)
+    lines = [f"server {uuid} is {server.state}"]
+    copies = systems.get(system).replication
+    left = [each for each in systems.servers(system) if each.state == "active"]
+    if len(left) < copies:
+        lines.append(
+            f"warning: {len(left)} active servers are fewer than {copies} copies, so puts may fail and "
+            f"blocks lack copies: add a server (`graveler keep servers add {system} URL`)"
+        )
+    session.out.show(_shape(server), *lines)
 
 
 @verb("keep servers remove")
