@@ -266,6 +266,13 @@ def test_what_is_persisted_is_new_to_a_sweep_that_runs(collections, clock):
     assert collections.persist(made.uuid).modified > began
 
 
+def test_a_new_name_frees_the_old_one_at_once(kv, clock):
+    collections = Collections(kv, "main", TTL, clock=clock, ids=SequenceIds())
+    uuid = collections.create(FOO, name="old").uuid
+    collections.rename(uuid, "new")
+    assert [key for key, _ in kv.scan_below("collections:main", b"name/")] == [b"name//new"]
+
+
 class _Between(KVWrapper):
     """Runs other work before a call of `set_if`, once."""
 
