@@ -132,7 +132,8 @@ def why(records: RunRecords, path: str, ref: str) -> Why:
     commit = next(commits, None)
     if commit is not None and REVERT in commit.metadata and value is not None:
         # the file returned: the commit that brought it first is its origin
-        same = (one for one in commits if find_value(Ref(stores, one), key) == value)
+        brought = (one for one in commits if REVERT not in one.metadata)
+        same = (one for one in brought if find_value(Ref(stores, one), key) == value)
         commit = next(same, commit)
     if commit is None:
         path = prefix = path.removesuffix("/") + "/"

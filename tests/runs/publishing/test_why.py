@@ -148,3 +148,15 @@ def test_of_a_folder_the_last_change_below_it_is_named(repo):
     for path in ("ou", "out/a/", "nowhere/"):
         with pytest.raises(ObjectNotFoundError, match="never was"):
             repo.why(path)
+
+
+def test_reverts_of_reverts_lead_to_the_commit_that_brought_the_file(repo):
+    dev = repo.create_branch("dev", "main")
+    brought = {}
+    for text in (b"one", b"two"):
+        dev.put("f", text)
+        brought[text] = dev.commit(text.decode()).id
+    for _ in range(3):
+        repo.revert("dev", "dev")
+    for ref in ("dev", "dev~1", "dev~2", "dev~3"):
+        assert repo.why("f", ref).commit.id == brought[repo.ref(ref).get("f")]
