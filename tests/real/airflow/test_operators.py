@@ -238,7 +238,7 @@ def test_maintenance_packs_and_names_a_branch_that_fails(repo, monkeypatch):
     repo.packing.set(after=1)
     terms = {"task_id": "maintain", "repo": "flights"}
     off = dict.fromkeys(("pack", "reap", "gc"), False)
-    nothing = {"packed": {}, "reaped": [], "marks": []}
+    nothing = {"packed": {}, "reaped": [], "branches": {}, "marks": []}
     with monkeypatch.context() as patch:
 
         def fails(*_, **__):

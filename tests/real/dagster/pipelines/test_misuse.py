@@ -56,7 +56,7 @@ WRONG = [
     (resource, {"user": "ann"}, "user belong to a lake that is the URI"),
     (integration.GravelerS3, {"bucket": "b"}, "bucket"),
     (manager, {"mode": "merge"}, "mode='merge': give one of append, overwrite, error"),
-    (manager, {"load_as": "duckdb"}, "load_as='duckdb'"),
+    (manager, {"load_as": "dask"}, "load_as='dask'"),
     (manager, {"layout": "{asset}/{hour}"}, "use {asset} and {partition}"),
     (manager, {"layout": "{asset:.3}/{partition}"}, "changes keys"),
     (manager, {"layout": "../{asset}"}, "'../asset"),
