@@ -193,7 +193,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a commit leaves deletions out",
         f"{_COMMIT}._grown",
         "self._changes(stores.staging.all(newest_first))",
-        'self._changes(i for i in stores.staging.all(newest_first) if i[1] != b"\\x00")',
+        'self._changes(i for i in stores.staging.all(newest_first) if i[1][-1:] != b"\\x00")',
         "delete-committed",
     ),
     one_edit(
