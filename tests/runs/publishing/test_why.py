@@ -150,7 +150,7 @@ def test_of_a_folder_the_last_change_below_it_is_named(repo):
             repo.why(path)
 
 
-def test_reverts_of_reverts_lead_to_the_commit_that_brought_the_file(repo):
+def test_reverts_of_reverts_are_passed_over(repo):
     dev = repo.create_branch("dev", "main")
     brought = {}
     for text in (b"one", b"two"):
