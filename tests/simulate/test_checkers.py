@@ -312,6 +312,12 @@ def left_by_the_dead():
     return evidence(put("a"), orphans=["t"]), evidence(put("a", done=False), orphans=["t"])
 
 
+def left_by_a_reset():
+    dropped = op("drop")
+    nothing, one = (op("hard_reset", result=files) for files in (0, 1))
+    return evidence(nothing, dropped, orphans=["t"]), evidence(one, dropped, orphans=["t"])
+
+
 CASES = {
     "no_write_is_lost": [lost],
     "reads_see_what_happened": [phantom, from_the_future],
@@ -324,7 +330,7 @@ CASES = {
     "commits_land_once": [landed_twice],
     "commits_are_news": [old_news],
     "merges_never_guess": [guessed, guessed_at_the_start],
-    "nothing_staged_is_left_behind": [left_behind, left_by_the_dead],
+    "nothing_staged_is_left_behind": [left_behind, left_by_the_dead, left_by_a_reset],
     "refs_hold_still": [moving_tag],
     "nothing_immutable_was_written": [broken_on_the_way],
     "only_expected_errors": [surprise, unexplained_fault, refused_though_it_may_be_empty],

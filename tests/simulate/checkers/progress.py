@@ -81,13 +81,16 @@ def everything_is_committed_at_rest(evidence: Evidence) -> Iterator[str]:
 def nothing_staged_is_left_behind(evidence: Evidence) -> Iterator[str]:
     """Staged writes are removed after the commit that holds them, or with their branch.
 
-    There are two exceptions, which a later sweep removes: writes under a token that another
-    process sealed in the meantime, and the writes that a dead process left.
+    There are three exceptions, which a later sweep removes: writes under a token that another
+    process sealed in the meantime, the writes that a dead process left, and what resets dropped from a
+    branch that was deleted since.
     """
     writes = evidence.of_kind("put", "delete")
     overtaken = any(write.calls > CALLS_OF_A_WRITE or write.error for write in writes)
     died = any(not operation.done for operation in evidence.operations)
-    if died or evidence.struck:
+    resets = {reset.branch for reset in evidence.of_kind("reset", "hard_reset") if reset.result}
+    forgotten = resets & {drop.branch for drop in evidence.of_kind("drop")}
+    if died or forgotten or evidence.struck:
         return
     for token in evidence.orphans:
         if token.startswith(HOLD) or not overtaken:
