@@ -35,6 +35,7 @@ _VERBS = {
     "fsck": "fsck",
     "splitting": "splitting",
     "maintenance": "gc pack stats packing maintain",
+    "serving.pages": "ui",
     "serving.gateway": "gateway",
     "serving.users": "user group policy token",
     "serving.keep": "keep",

@@ -8,12 +8,11 @@ from http import HTTPStatus
 
 from graveler.display import printable
 from graveler.errors import CorruptionError, GravelerError
-from graveler.server.messages import Answer, HttpError, Request, Surface
+from graveler.server.messages import Answer, HttpError, Request, Surface, refuse_web_pages
 from graveler.server.tokens import GRANT, TokenCheck
 
 _log = logging.getLogger(__name__)
 _FORM_BYTES = 4096
-_NO_PAGE = frozenset({"", "none"})
 
 
 class Application:
@@ -45,13 +44,13 @@ class Application:
     def _answer(
         self, request: Request, surface: Surface | None, admit: Callable[[], None]
     ) -> Answer:
-        if "origin" in request.headers or request.headers.get("sec-fetch-site", "") not in _NO_PAGE:
-            raise HttpError(403, "the server does not answer requests of web pages")
         if surface is None:
+            refuse_web_pages(request)
             if (request.method, request.target) == ("POST", GRANT):
                 return self._grant(request, admit)
             known = ", ".join(each.prefix for each in self._surfaces)
             raise HttpError(404, f"the path does not begin with {known}")
+        surface.accept(request)
         if request.method not in surface.methods:
             raise HttpError(501, f"Unsupported method ({request.method!r})")
         identity = surface.identify(request, self._check)

@@ -15,6 +15,7 @@ from graveler.server.tokens import TokenCheck
 
 Piece = bytes | memoryview
 _MOST_PARAMETERS = 64
+_NO_PAGE = frozenset({"", "none"})
 _BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -157,6 +158,9 @@ class Surface(Protocol):
     prefix: str
     methods: frozenset[str]
 
+    def accept(self, request: Request, /) -> None:
+        """Refuse a request before anything of it is looked at, as `refuse_web_pages` does."""
+
     def identify(self, request: Request, check: TokenCheck, /) -> Identity | None:
         """Return who sends a request; None if it may not be answered."""
 
@@ -165,3 +169,9 @@ class Surface(Protocol):
 
     def failure(self, error: HttpError | GravelerError, /) -> Answer:
         """Return the answer to a request that failed."""
+
+
+def refuse_web_pages(request: Request) -> None:
+    """Refuse a request that a web page causes in the browser of a reader."""
+    if "origin" in request.headers or request.headers.get("sec-fetch-site", "") not in _NO_PAGE:
+        raise HttpError(403, "the server does not answer requests of web pages")

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from graveler.base.arguments import count, flag, instance, text
 from graveler.errors import InvalidInputError
+from graveler.iam.access import Access
 from graveler.lake import Lake
 from graveler.server.application import Application
 from graveler.server.connection import Connection
@@ -17,7 +18,7 @@ from graveler.server.connections import Connections
 from graveler.server.tokens import TokenCheck, check_token, new_token
 from graveler.server.webhdfs import WebHdfs
 
-_LOCALHOST = "127.0.0.1"
+LOCALHOST = "127.0.0.1"
 _GRACE_SECONDS = 8.0
 _CUT_SECONDS = 1.0
 _POLL_SECONDS = 0.1
@@ -162,7 +163,7 @@ class Server(Service):
         self,
         lake: Lake,
         *,
-        host: str = _LOCALHOST,
+        host: str = LOCALHOST,
         port: int = 0,
         token: str = "",
         read_only: bool = False,
@@ -170,12 +171,7 @@ class Server(Service):
     ) -> None:
         instance(lake, "lake", Lake, "a lake")
         access = lake.iam.access
-        if not (token or is_loopback(text(host, "host", empty=True)) or access.has_users()):
-            raise InvalidInputError(
-                f"host {host!r} is reached by other machines: give a token, which is what keeps "
-                "them out, or make users: `graveler user create NAME`"
-            )
-        self.token = check_token(token) if token else new_token()
+        self.token = chosen_token(token, text(host, "host", empty=True), access)
         surface = WebHdfs(
             lake,
             read_only=flag(read_only, "read_only"),
@@ -189,6 +185,16 @@ class Server(Service):
     def address(self) -> str:
         """The address of the lake, ``webhdfs://host:port/``."""
         return f"webhdfs://{self.authority}/"
+
+
+def chosen_token(given: str, host: str, access: Access) -> str:
+    """Return the token of a server of a lake: the given one, or a new one if that is safe."""
+    if not (given or is_loopback(host) or access.has_users()):
+        raise InvalidInputError(
+            f"host {host!r} is reached by other machines: give a token, which is what keeps "
+            "them out, or make users: `graveler user create NAME`"
+        )
+    return check_token(given) if given else new_token()
 
 
 def is_loopback(host: str) -> bool:

@@ -38,6 +38,7 @@ ROOMS = {
     "graveler/lakefs": 870,
     "graveler/model.py": 155,
     "graveler/objects": 1810,
+    "graveler/pages": 3500,
     "graveler/publishing": 905,
     "graveler/reads": 2090,
     "graveler/refs": 1770,

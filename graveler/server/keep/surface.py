@@ -27,7 +27,7 @@ from graveler.keep.transfers import TooLargeError
 from graveler.keep.workers import PullList, TrashList
 from graveler.server.keep import lists
 from graveler.server.keep.blocks import BlockDownload, Length, PacedBody, part_of
-from graveler.server.messages import Answer, HttpError, Request
+from graveler.server.messages import Answer, HttpError, Request, refuse_web_pages
 from graveler.server.tokens import TokenCheck
 
 _TOKEN = re.compile(r"(?i:bearer|oauth2) +(\S+)")
@@ -83,6 +83,7 @@ class Keep:
 
     prefix = ""
     methods = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "TOUCH", "OPTIONS"})
+    accept = staticmethod(refuse_web_pages)
 
     def __init__(self, store: BlockStore, trash: TrashList, pulls: PullList, terms: Terms) -> None:
         self._store = store

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from graveler.errors import GravelerError
 from graveler.iam.access import Identity
-from graveler.server.messages import Answer, HttpError, Request
+from graveler.server.messages import Answer, HttpError, Request, refuse_web_pages
 from graveler.server.tokens import TokenCheck
 from graveler.server.webhdfs.errors import failure
 from graveler.server.webhdfs.namespace import Namespace
@@ -20,6 +20,7 @@ class WebHdfs:
 
     prefix = "/webhdfs/v1"
     methods = frozenset({"GET", "PUT", "POST", "DELETE"})
+    accept = staticmethod(refuse_web_pages)
 
     def __init__(self, lake: "Lake", *, read_only: bool, commits_on_success: bool) -> None:
         self._namespace = Namespace(lake, read_only=read_only)
