@@ -15,6 +15,7 @@ SHOWN = 20
 """The most rows of a list that is shown."""
 
 _GOOD, _BAD, _WARN, _MAIN, _QUIET = "#16794c", "#c02f26", "#96690a", "#2456c8", "#6b7684"
+_TONES = {"main": _MAIN, "side": _QUIET, "stopped": _BAD}
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _HASH = re.compile("[0-9a-f]{64}")
 _COLORS = {"added": _GOOD, "changed": _WARN, "removed": _BAD, "PARKED": _BAD, "PUBLISHED": _GOOD}
@@ -265,6 +266,7 @@ class Dot(NamedTuple):
     note: str = ""
     title: str = ""
     stopped: bool = False
+    href: str = ""
 
 
 class Graph(str):
@@ -326,27 +328,34 @@ def _svg(
         bends = [(along, top + 0.5)] if along != first else []
         bends += [(along, bottom - 0.5)] if along != last else []
         path = "L".join(point(*place) for place in ((first, top), *bends, (last, bottom)))
-        color = _MAIN if first == along == last == 0 else _QUIET
-        parts.append(f'<path d="M{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+        tone = _tone("stroke", "main" if first == along == last == 0 else "side")
+        parts.append(f'<path d="M{path}" fill="none" {tone} stroke-width="2"/>')
     start, longest = _MARGIN + columns * _STEP, 0
     for dot, place in zip(dots, places, strict=True):
         x, y = point(*place).split()
-        color = _BAD if dot.stopped else _QUIET if place[0] else _MAIN
+        tone = _tone("fill", "stopped" if dot.stopped else "side" if place[0] else "main")
         texts = ["  ".join(dot.names), dot.text, dot.note]
         names, text, note = (_escaped(_cut(each, _LONGEST_LABEL)) for each in texts)
         longest = max(longest, len(names + text + note) + 4)
-        parts.append(
-            f'<g><title>{_escaped(dot.title)}</title><circle cx="{x}" cy="{y}" r="5" '
-            f'fill="{color}"/><text x="{start}" y="{int(y) + 4}">'
-            f'<tspan fill="{color}" font-weight="bold">{names} </tspan>{text} '
-            f'<tspan fill="{_QUIET}">{note}</tspan></text></g>'
+        shown = (
+            f'<title>{_escaped(dot.title)}</title><circle cx="{x}" cy="{y}" r="5" {tone}/>'
+            f'<text x="{start}" y="{int(y) + 4}"><tspan {tone} font-weight="bold">{names} </tspan>'
+            f"{text} <tspan {_tone('fill', 'side')}>{note}</tspan></text>"
         )
+        ends = (f'<a href="{_escaped(dot.href)}">', "</a>") if dot.href else ("<g>", "</g>")
+        parts.append(shown.join(ends))
     width, height = start + 7 * longest, _MARGIN + len(dots) * _TALL
     return Graph(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        'style="background:#fff" font-family="sans-serif" font-size="12" fill="#18212d">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="{width}" height="{height}" '
+        'font-family="sans-serif" font-size="12" fill="#18212d">'
+        '<rect class="ground" width="100%" height="100%" fill="#fff"/>'
         f"{''.join(parts)}</svg>"
     )
+
+
+def _tone(attribute: str, tone: str) -> str:
+    """Return a colour, and the class by which a style sheet replaces it."""
+    return f'{attribute}="{_TONES[tone]}" class="{tone}"'
 
 
 def line_of(item: Any) -> str:

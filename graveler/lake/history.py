@@ -1,7 +1,7 @@
 """The history of a repository: its refs, commits, differences and moves."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -159,6 +159,7 @@ class History:
         *,
         limit: int = 30,
         first_parent: bool = False,
+        link: Callable[[str], str] | None = None,
     ) -> Graph:
         """Return a picture of commits and the lines between them, as SVG text that notebooks show.
 
@@ -167,8 +168,10 @@ class History:
                 the default branch as the straight line.
             limit: Draw at most this many commits, the newest.
             first_parent: Follow first parents only.
+            link: Returns the address that the commit of an id leads to; None: the commits are no links.
         """
         args.count(limit, "limit"), args.flag(first_parent, "first_parent")
+        args.optional(args.function, link, "link")
         name = "" if ref is None else args.ref_text(ref, "ref", within=self.stores)
         heads = [(name, self.commit(name).id, "")] if name else [*self._heads()]
         names, stopped = defaultdict[str, list[str]](list), dict[str, str]()
@@ -186,6 +189,7 @@ class History:
                 note=f"{commit.id[:12]}, {commit.created:%Y-%m-%d %H:%M} {commit.committer}",
                 title=stopped.get(commit.id, commit.id),
                 stopped=commit.id in stopped,
+                href=link(commit.id) if link else "",
             )
             for commit in islice(commits, limit)
         ]

@@ -5,6 +5,7 @@ All values are escaped. Control characters and marks of direction are made visib
 
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -12,20 +13,21 @@ from typing import Any
 from graveler.display import printable, size_text
 from graveler.display import title as first_line
 from graveler.errors import MissingDependencyError
+from graveler.gates.verdicts import Verdict
 from graveler.pages.page import Page
 from graveler.pages.query import address
 from graveler.pages.site import ROUTES
 
 try:
-    from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
-    from jinja2.runtime import Context
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 except ImportError as error:
     told = f'the pages need jinja2 ({error}): pip install "graveler[ui]"'
     raise MissingDependencyError(told) from error
 
 _SPANS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-_SPACE = "\N{NO-BREAK SPACE}"
+
 _SHORT, _LONGEST = 12, 300
+_now: ContextVar[datetime] = ContextVar("graveler_page_now")
 _NO_WORD = re.compile(r"\W")
 
 
@@ -39,12 +41,20 @@ def render(page: Page) -> str:
         **page.values,
         "title": page.title,
         "query": query,
-        "now": query.now,
         "link": query.link,
         "again": query.again,
         "navigation": [item for item in routes if item[1]] if query.repository else [],
     }
-    return environment().get_template(f"{page.template}.html").render(context)
+    return filled(environment(), f"{page.template}.html", context, now=query.now)
+
+
+def filled(templates: Environment, name: str, values: Mapping[str, Any], *, now: datetime) -> str:
+    """Return a template filled with values; `now` is the time from which `ago` counts."""
+    token = _now.set(now)
+    try:
+        return templates.get_template(name).render(values)
+    finally:
+        _now.reset(token)
 
 
 @cache
@@ -79,6 +89,8 @@ def extended(loader: Any, filters: Mapping[str, Any]) -> Environment:
         short=_short,
         size=size_text,
         span=span_text,
+        verdict_kind=_verdict_kind,
+        web=_web,
         word=_word,
         **filters,
     )
@@ -106,18 +118,17 @@ def span_text(length: timedelta) -> str:
     for unit, worth in _SPANS:
         count, seconds = divmod(seconds, worth)
         if count:
-            parts.append(f"{count}{_SPACE}{unit}")
+            parts.append(f"{count} {unit}")
         if len(parts) == 2 or (parts and not count):
             break
-    return _SPACE.join(parts) or f"0{_SPACE}s"
+    return " ".join(parts) or "0 s"
 
 
-@pass_context
-def ago(context: Context, moment: datetime | None) -> str:
+def ago(moment: datetime | None) -> str:
     """Return how long ago a time was, or in how long it will be, at the time of the page."""
     if moment is None:
         return ""
-    now: datetime = context["now"]
+    now = _now.get()
     return f"{span_text(now - moment)} ago" if moment <= now else f"in {span_text(moment - now)}"
 
 
@@ -128,6 +139,18 @@ def cut(text: str, most: int = _LONGEST) -> str:
 
 def _short(identifier: str) -> str:
     return identifier[:_SHORT]
+
+
+def _web(text: str) -> bool:
+    """Return whether a text may be a link: metadata may hold any text."""
+    return text.startswith(("https://", "http://"))
+
+
+def _verdict_kind(verdict: Verdict) -> str:
+    """Return passed, refused, warned, or died if the gate gave no answer."""
+    if verdict.passed:
+        return "passed"
+    return "died" if verdict.died else "refused" if verdict.refuses else "warned"
 
 
 def _word(name: object) -> str:
