@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from urllib.parse import unquote
 
 from graveler.base.clock import Clock, SystemClock
 from graveler.base.read_only import only_looking
@@ -75,13 +74,12 @@ class Site:
         """Return the page at a path; errors are pages too.
 
         Args:
-            path: The path of the address, percent-encoded or not: ``/``, ``/REPOSITORY`` or
-                ``/REPOSITORY/PAGE``.
+            path: The decoded path of the address: ``/``, ``/REPOSITORY`` or ``/REPOSITORY/PAGE``.
             parameters: The parameters of the address.
             check: Raises PermissionDeniedError unless the reader may read a repository; None: they
                 may read all.
         """
-        repository, _, page = unquote(path).strip("/").partition("/")
+        repository, _, page = path.strip("/").partition("/")
         query = Query(parameters, self._clock.now(), repository, page)
         if check is not None:
             query = replace(query, check=check)
@@ -90,8 +88,8 @@ class Site:
                 made = self._page(query)
         except GravelerError as error:
             made = failure(error)
-            if query.page not in ROUTES:
-                query = replace(query, page="")
+            if isinstance(error, RepositoryNotFoundError | PermissionDeniedError):
+                query = replace(query, repository="")  # there is nothing to lead to
         return replace(made, query=query)
 
     def about(self, page: Page) -> Page:

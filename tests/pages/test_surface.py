@@ -7,8 +7,8 @@ import pytest
 from graveler.errors import InvalidInputError, ReadOnlyError
 from graveler.pages import ROUTES
 from graveler.server.pages import PageServer
+from tests.harness.pages import TOKEN
 
-TOKEN = "grav-of-the-tests"
 PAGES = ["/", "/-/style.css", *(f"/flights/{name}".rstrip("/") for name in ROUTES)]
 METHODS = ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "MKCOL"]
 
@@ -103,7 +103,7 @@ def test_head_is_get_without_the_content(client, flights):
 
 def test_an_open_host_needs_a_token(lake):
     with pytest.raises(InvalidInputError, match="reached by other machines"):
-        PageServer(lake, host="0.0.0.0")
+        PageServer(lake, host="192.0.2.1")
 
 
 def test_rights(lake, flights, client_of):
