@@ -19,7 +19,7 @@ from graveler.pages.query import address
 from graveler.pages.site import ROUTES
 
 try:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 except ImportError as error:
     told = f'the pages need jinja2 ({error}): pip install "graveler[ui]"'
     raise MissingDependencyError(told) from error
@@ -65,14 +65,15 @@ def style() -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the templates, for pages of this site; `extended` is for those of others."""
-    return extended(PackageLoader("graveler.pages"), {})
+    """Return the templates of this site."""
+    return extended()
 
 
-def extended(loader: Any, filters: Mapping[str, Any]) -> Environment:
-    """Return the templates of a loader with the filters and functions of this site, and more filters."""
+def extended(own: BaseLoader | None = None, **filters: Any) -> Environment:
+    """Return the templates of these pages with others, which come first, and with more filters."""
+    shared = PackageLoader("graveler.pages")
     made = Environment(
-        loader=loader,
+        loader=shared if own is None else ChoiceLoader([own, shared]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,12 +1,12 @@
 """The web application that Airflow mounts at ``/graveler``: pages as HTML and as JSON.
 
-The templates escape all values.
+They are made of the templates and the style of `graveler.pages`, which escape all values.
 """
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from secrets import token_urlsafe
@@ -18,9 +18,10 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
 from fastapi import Depends, FastAPI, Response
 from fastapi.responses import HTMLResponse, JSONResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader
 
 from graveler.base.clock import SystemClock
+from graveler.pages.rendering import extended, filled
 from graveler.runs.record import RunRecord
 from graveler_airflow.dag.context import hint
 from graveler_airflow.plugin.views import commit_view, diff_view, lakes_view, runs_view
@@ -31,7 +32,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _INTERNAL = ("fence", "nonce", "owner", "owners")
-_SPANS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 _View = Callable[..., dict[str, Any]]
 
@@ -77,11 +77,9 @@ def as_page(name: str, content: Mapping[str, Any]) -> Response:
         f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
         "frame-ancestors 'self'; base-uri 'none'; form-action 'self'"
     )
-    text = (
-        _templates()
-        .get_template(f"{name}.html")
-        .render(content, nonce=nonce, now=SystemClock().now(), airflow=API_ROOT_PATH.rstrip("/"))
-    )
+    now = SystemClock().now()
+    values = {**content, "nonce": nonce, "now": now, "airflow": API_ROOT_PATH.rstrip("/")}
+    text = filled(_templates(), f"{name}.html", values, now=now)
     return HTMLResponse(text, headers={**_HEADERS, "Content-Security-Policy": policy})
 
 
@@ -102,46 +100,5 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        ago=_ago,
-        link=_link,
-        query=urlencode,
-        quoted=shlex.quote,
-        span=_span,
-        time=_time,
-        hint=hint,
-    )
-    return environment
-
-
-def _time(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _span(length: timedelta) -> str:
-    """Return a duration as text, in its two largest units: 3 h 20 min."""
-    seconds = int(abs(length.total_seconds()))
-    parts: list[str] = []
-    for unit, worth in _SPANS:
-        count, seconds = divmod(seconds, worth)
-        if count:
-            parts.append(f"{count}\N{NO-BREAK SPACE}{unit}")
-        if len(parts) == 2 or (parts and not count):
-            break
-    return "\N{NO-BREAK SPACE}".join(parts) or "0\N{NO-BREAK SPACE}s"
-
-
-def _ago(moment: datetime, now: datetime) -> str:
-    return f"{_span(now - moment)} ago" if moment <= now else f"in {_span(moment - now)}"
-
-
-def _link(address: str) -> str:
-    """Return an address if it may be a link, or "", because metadata may have any text."""
-    return address if address.startswith(("https://", "http://")) else ""
+    own = FileSystemLoader(Path(__file__).with_name("templates"))
+    return extended(own, query=urlencode, quoted=shlex.quote, hint=hint)

@@ -192,7 +192,7 @@ def test_a_published_run_shows_commit_gates_steps_and_changes(run, made):
     for part in ('class="state PUBLISHED"', made.commit[:12], 'class="mark passed"', "ingest"):
         assert part in page
     assert "input/a" in page
-    assert "1.5 kB" in page
+    assert "1.5 KiB" in page
     assert page.count('class="run"') == 1  # also if two connections have the lake
 
 
