@@ -87,7 +87,7 @@ def test_the_rows_that_differ_are_listed(cli, repo, before, after, keys, lines):
     ("before", "after", "keys", "code", "told"),
     [
         ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n"}, "no", 1, "no column 'no': the table has id, n"),
-        ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n1,c\n"}, "id", 2, "several rows have id=1"),
+        ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n1,c\n"}, "id", 1, "id: several rows have id=1"),
         (
             {"x.csv": CSV, "y.parquet": parquet([{"id": "a"}])},
             {"x.csv": b"id,n\n", "y.parquet": parquet([{"id": "b"}])},
@@ -107,7 +107,10 @@ def test_a_missing_package_is_named(cli, repo, monkeypatch):
     put(repo, {"x.csv": CSV}, {"x.csv": b"id,n\n"})
     monkeypatch.setitem(sys.modules, "duckdb", None)
     said = cli("diff", "main", "--rows", "id")
-    assert (said.code, said.err) == (1, "error: --rows needs DuckDB: pip install duckdb\n")
+    assert (said.code, said.err) == (
+        1,
+        "error: a comparison by rows needs DuckDB: pip install duckdb\n",
+    )
 
 
 cells = st.none() | st.sampled_from([0.0, 1.5, float("nan"), float("inf")])
