@@ -24,14 +24,13 @@ import pyarrow.parquet as pq
 from graveler.base.background import Threads
 from graveler.errors import CorruptionError, GravelerError, InvalidInputError
 from graveler.frames.formats import FORMATS, PARQUET
-from graveler.frames.spark.schemas import ROWS
 from graveler.frames.union import concat_arrow, number_columns
 from graveler.frames.where import Condition, Dialect
 from graveler.model import Entry
 from graveler.objects.verified import RangedFile
 from graveler.reads.partitions import Files, folder_values, partition_columns
 from graveler.reads.ports import View
-from graveler.reads.schemas import text_partitions
+from graveler.reads.schemas import ROWS, text_partitions
 
 _LOCAL = "file://"
 _MOST_GROUPS = 256

@@ -12,7 +12,7 @@ from itertools import islice
 
 from graveler.base.names import path_key
 from graveler.committed.diff import diff, same_content
-from graveler.committed.metarange import EMPTY_METARANGE, get, prefix_end, read
+from graveler.committed.metarange import EMPTY_METARANGE, prefix_end, read
 from graveler.errors import ExpiredError
 from graveler.model import Change, ChangeKind, Commit
 from graveler.reads.stores import Stores
@@ -79,19 +79,32 @@ def trace(
     return walk(stores.refs.commits, [start.id], tracer.visit)
 
 
-def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[bytes, Commit]:
+def last_changes(
+    stores: Stores,
+    start: Commit,
+    keys: Sequence[bytes],
+    *,
+    folders: bool = False,
+    looks: int | None = None,
+) -> dict[bytes, Commit]:
     """Return, for each key, the last commit on the line of `start` that changed it.
 
     All keys are found in one walk along first parents. A key is missing if the commit is more than
     2,000 commits away, or garbage collection has removed its tree.
+
+    Args:
+        keys: The keys, sorted.
+        folders: A key that ends with a slash is a folder, and stands for all keys below it, of which
+            none is given.
+        looks: Compare at most so many times a key of two trees.
     """
     changes: dict[bytes, Commit] = {}
     left = list(keys)
     commits = stores.refs.commits
     for commit in islice(log(commits, start.id, first_parent=True), _FAR):
-        if not left:
+        if not left or looks == 0:
             break
-        touched = _touched(commit, left)
+        touched = _touched(commit, left, folders=folders)[:looks]
         if not touched:
             continue
         parent = commits.get(commit.parents[0]) if commit.parents else None
@@ -103,22 +116,37 @@ def last_changes(stores: Stores, start: Commit, keys: Sequence[bytes]) -> dict[b
             break
         before = EMPTY_METARANGE if parent is None else parent.metarange
         for key in touched:
-            values = (get(stores.ranges, tree, key) for tree in (commit.metarange, before))
-            if not same_content(*values):
+            exact = not (folders and key.endswith(b"/"))
+            if _differs(stores, key, commit.metarange, before, exact=exact):
                 changes[key] = commit
         left = [key for key in left if key not in changes]
+        looks = None if looks is None else looks - len(touched)
     return changes
 
 
-def _touched(commit: Commit, keys: Sequence[bytes]) -> Sequence[bytes]:
+def _touched(commit: Commit, keys: Sequence[bytes], *, folders: bool) -> Sequence[bytes]:
     """Return those of the sorted keys at which the commit can differ from its first parent."""
     if commit.spans is None:
         return keys
-    return [
-        key
-        for first, last in commit.spans
-        for key in keys[bisect_left(keys, first) : bisect_right(keys, last)]
-    ]
+    touched: list[bytes] = []
+    for first, last in commit.spans:
+        start = bisect_left(keys, first)
+        above = folders and start and keys[start - 1].endswith(b"/")
+        start -= bool(above and first.startswith(keys[start - 1]))
+        touched += keys[start : bisect_right(keys, last)]
+    return list(dict.fromkeys(touched))
+
+
+def _differs(stores: Stores, key: bytes, left: str, right: str, *, exact: bool) -> bool:
+    """Return whether two trees differ at a key, or else at any key that starts with it."""
+    ranges = stores.ranges
+    if not exact:
+        return next(diff(ranges, left, right, prefix=key), None) is not None
+    infos = [read(ranges, tree).find(key) for tree in (left, right)]
+    if infos[0] == infos[1]:
+        return False
+    values = (None if info is None else ranges.open_range(info).get(key) for info in infos)
+    return not same_content(*values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +182,4 @@ class _Tracer:
         )
 
     def _differs(self, left: str, right: str) -> bool:
-        ranges = self.stores.ranges
-        if not self.exact:
-            return next(diff(ranges, left, right, prefix=self.key), None) is not None
-        infos = [read(ranges, tree).find(self.key) for tree in (left, right)]
-        if infos[0] == infos[1]:
-            return False
-        values = (None if info is None else ranges.open_range(info).get(self.key) for info in infos)
-        return not same_content(*values)
+        return _differs(self.stores, self.key, left, right, exact=self.exact)

@@ -22,6 +22,8 @@ from graveler.values import decode_entry
 
 SCHEMA = "graveler.schema"
 """Name in an entry's metadata: the columns of the file, as Spark's JSON."""
+ROWS = "graveler.rows"
+"""Name in an entry's metadata: the number of rows of the file."""
 OVERWRITES = "graveler.overwrites"
 """Name in an entry's metadata: the write replaces the whole table, or the folder of the file alone."""
 WHOLE = "table"

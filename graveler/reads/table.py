@@ -14,6 +14,7 @@ from graveler.base.background import keep_freed_memory
 from graveler.committed.cache.flat import Run
 from graveler.errors import CorruptionError, MissingDependencyError
 from graveler.reads.listing import Scan
+from graveler.reads.schemas import ROWS
 from graveler.values import ENTRY_HEADER, RECORD_ID_BYTES, entry_fields
 
 try:
@@ -73,6 +74,11 @@ def record_batch(run: Run) -> pa.RecordBatch:
     return _Rows(run).batch()
 
 
+def sums(run: Run) -> tuple[int, int, int]:
+    """Return the bytes of the files of a run, their rows, and how many of them state their rows."""
+    return _Rows(run).sums()
+
+
 class _Rows:
     """The positions of the fields in a run of rows."""
 
@@ -111,6 +117,11 @@ class _Rows:
             ],
             schema=SCHEMA,
         )
+
+    def sums(self) -> tuple[int, int, int]:
+        texts = (pairs.get(ROWS, "") for _, pairs in self._pairs())
+        stated = [int(text) for text in texts if text.isdecimal()]
+        return int(self._header["size"].sum()), sum(stated), len(stated)
 
     def _headers(self) -> Any:
         """Return where the data of each entry begins, after identity and lengths."""
@@ -158,17 +169,21 @@ class _Rows:
             raise
 
     def _metadata(self) -> pa.Array:
-        starts, stops = self._edges[4:]
-        counts = np.zeros(len(starts) + 1, np.int32)
+        counts = np.zeros(len(self._starts) + 1, np.int32)
         names: list[str] = []
         values: list[str] = []
-        for row in np.flatnonzero(self._header["metadata"]).tolist():
-            pairs = json.loads(bytes(self._data[starts[row] : stops[row]]))
+        for row, pairs in self._pairs():
             counts[row + 1] = len(pairs)
             names += pairs.keys()
             values += pairs.values()
         texts = (pa.array(column, pa.string()) for column in (names, values))
         return pa.MapArray.from_arrays(pa.array(np.cumsum(counts, dtype=np.int32)), *texts)
+
+    def _pairs(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the rows that have metadata, each with its pairs."""
+        starts, stops = self._edges[4:]
+        for row in np.flatnonzero(self._header["metadata"]).tolist():
+            yield row, json.loads(bytes(self._data[starts[row] : stops[row]]))
 
     def _refuse(self, suspects: Any) -> None:
         """Raise an error for the first of these rows that cannot be decoded."""

@@ -19,6 +19,7 @@ from graveler.reads.partitions import Files, folder_values, partition_columns
 from graveler.reads.ports import View
 from graveler.reads.schemas import (
     PARTITIONS,
+    ROWS,
     SCHEMA,
     SPARK_SCHEMA,
     Field,
@@ -34,8 +35,6 @@ from graveler.reads.schemas import (
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-ROWS = "graveler.rows"
-"""Name in an entry's metadata: the number of rows of the file."""
 PARQUET = "parquet"
 """Spark's name of the format whose entries have these names."""
 TYPED = (PARQUET, "orc")
