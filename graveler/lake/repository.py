@@ -192,6 +192,8 @@ class Repository(Shown, Upkeep):
         self,
         source: str | Commit | RefLike,
         into: str | BranchLike,
+        *,
+        limit: int | None = None,
         **terms: "Unpack[MergeTerms]",
     ) -> "MergePreview":
         """Return what `merge` would change, and which paths conflict.
@@ -201,11 +203,13 @@ class Repository(Shown, Upkeep):
         Args:
             source: A ref expression.
             into: A branch.
+            limit: Count at most so many changes and conflicts; `MergePreview.complete` says whether
+                there are more.
             terms: As for `merge`.
         """
-        return use_cases.preview.preview_merge(
-            self.stores, *use_cases.merges.merge_order(self.stores, source, into, **terms)
-        )
+        args.optional(args.count, limit, "limit")
+        order = use_cases.merges.merge_order(self.stores, source, into, **terms)
+        return use_cases.preview.preview_merge(self.stores, *order, limit=limit)
 
     def revert(
         self,

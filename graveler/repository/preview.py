@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from graveler.committed.diff import RawChange
 from graveler.committed.merge import SHOWN, RawConflict, merge_changes
@@ -33,6 +34,7 @@ class MergePreview(Shown):
         removed: Number of paths that the destination loses.
         conflicts: The first 1,000 conflicts, in path order. Any conflict refuses the merge.
         conflict_count: Number of all conflicts.
+        complete: Whether all was read. False: the numbers are those up to the limit.
     """
 
     source: Commit
@@ -43,6 +45,7 @@ class MergePreview(Shown):
     removed: int = 0
     conflicts: tuple[Conflict, ...] = ()
     conflict_count: int = 0
+    complete: bool = True
     _read: Callable[[], Iterator[RawChange | RawConflict]] = field(
         default=lambda: iter(()), repr=False, compare=False
     )
@@ -79,9 +82,19 @@ class MergePreview(Shown):
 
 
 def preview_merge(
-    stores: Stores, expression: str, into: str, spec: CommitSpec, strategy: Strategy | None
+    stores: Stores,
+    expression: str,
+    into: str,
+    spec: CommitSpec,
+    strategy: Strategy | None,
+    *,
+    limit: int | None = None,
 ) -> MergePreview:
-    """Return the preview of a merge into a branch. No gate runs; see `MergePreview.judge`."""
+    """Return the preview of a merge into a branch. No gate runs; see `MergePreview.judge`.
+
+    Args:
+        limit: Read at most so many changes and conflicts.
+    """
     source = resolve_to_name(stores.refs, expression)
     dest = look(stores, into).head
     stores.refs.protection.check(into, "merge")
@@ -112,8 +125,8 @@ def preview_merge(
 
     tally: Counter[ChangeKind] = Counter()
     conflicts: list[RawConflict] = []
-    count = 0
-    for item in read():
+    count, items = 0, read()
+    for item in islice(items, limit):
         if isinstance(item, RawChange):
             tally[ChangeKind.of(item.left_value, item.right_value)] += 1
             continue
@@ -128,6 +141,7 @@ def preview_merge(
         removed=tally[ChangeKind.REMOVED],
         conflicts=Rows(describe(stores, conflicts, source=source, dest=dest)),
         conflict_count=count,
+        complete=next(items, None) is None,
         _read=read,
         _judge=judge,
     )

@@ -48,6 +48,13 @@ def test_a_preview_shows_changes_and_conflicts_writes_nothing(sides):
     ]
 
 
+@pytest.mark.parametrize("limit", range(6))
+def test_a_limited_preview_says_whether_it_is_complete(sides, limit):
+    found = sides.preview_merge("dev", into="main", limit=limit)
+    counted = found.added + found.changed + found.removed + found.conflict_count
+    assert (counted, found.complete) == (min(limit, 4), limit >= 4)
+
+
 @pytest.mark.parametrize("strategy", ["source-wins", "dest-wins"])
 def test_with_a_strategy_it_says_what_the_merge_then_does(sides, strategy):
     found = sides.preview_merge("dev", into="main", strategy=strategy)
