@@ -14,7 +14,7 @@ from graveler.model import Entry
 LINE = "line"
 """The name of the only column of a file that is no table."""
 _LINE_BYTES = 1 << 20
-_BATCH = 100
+_BATCH = 25
 
 
 def form_of(entry: Entry) -> str:
@@ -23,12 +23,19 @@ def form_of(entry: Entry) -> str:
     return "" if name.startswith(("_", ".")) else format_of(name) or ""
 
 
-def rows_of(entry: Entry, stream: BinaryIO) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a table, or the lines of any other file, as they are read."""
+def rows_of(
+    entry: Entry, stream: BinaryIO, *, columns: int | None = None
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a table, or the lines of any other file, as they are read.
+
+    Args:
+        columns: Of a Parquet or Arrow file, read only the first so many columns.
+    """
     form, packed = form_of(entry), entry.path.lower().endswith(".gz")
     if form in {"parquet", "arrow"}:
-        for batch in _batches(stream, form):
-            yield from batch.to_pylist()
+        for batch in _batches(stream, form, columns):
+            for start in range(0, len(batch), _BATCH):  # a batch of Arrow may have all rows
+                yield from batch.slice(start, _BATCH).to_pylist()
     elif form == "csv":
         lines = (row for row in csv_rows(stream, repr(entry.path), packed=packed) if row)
         names = next(lines, [])
@@ -37,17 +44,20 @@ def rows_of(entry: Entry, stream: BinaryIO) -> Iterator[Mapping[str, Any]]:
         yield from _lines(gzip.GzipFile(fileobj=stream) if packed else stream, form)
 
 
-def _batches(stream: Any, form: str) -> Iterator[Any]:
-
+def _batches(stream: Any, form: str, columns: int | None) -> Iterator[Any]:
     library_named("pyarrow")
     import pyarrow as pa
     import pyarrow.parquet
 
     if form == "parquet":
         file = pyarrow.parquet.ParquetFile(stream, buffer_size=_LINE_BYTES, pre_buffer=False)
-        yield from file.iter_batches(_BATCH, use_threads=False)
+        names = None if columns is None else file.schema_arrow.names[:columns]
+        yield from file.iter_batches(_BATCH, columns=names, use_threads=False)
     else:
         file = pa.ipc.open_file(stream)
+        if columns is not None and columns < len(file.schema):
+            chosen = pa.ipc.IpcReadOptions(included_fields=[*range(columns)])
+            file = pa.ipc.open_file(stream, options=chosen)
         yield from map(file.get_batch, range(file.num_record_batches))
 
 

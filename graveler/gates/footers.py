@@ -85,13 +85,18 @@ def open_parquet(files: Files, entry: Entry, **options: Any) -> Any:
         )
 
 
-def read_footer(files: Files, entry: Entry) -> Footer:
-    """Return the footer of an entry's Parquet file; no data is read."""
+def read_footer(files: Files, entry: Entry, *, most: int | None = None) -> Footer:
+    """Return the footer of an entry's Parquet file; no data is read.
+
+    Args:
+        most: Leave out the statistics if more than so many parts of columns have them.
+    """
     file = open_parquet(files, entry)
     with reading(entry):
         metadata, schema = file.metadata, file.schema_arrow
         columns: dict[str, Column] = {}
-        for group in range(metadata.num_row_groups):
+        parts = metadata.num_row_groups * metadata.num_columns
+        for group in range(0 if most is not None and parts > most else metadata.num_row_groups):
             for number in range(metadata.num_columns):
                 leaf = file.schema.column(number)
                 chunk = metadata.row_group(group).column(number)

@@ -86,11 +86,12 @@ def last_changes(
     *,
     folders: bool = False,
     looks: int | None = None,
+    far: int = _FAR,
 ) -> dict[bytes, Commit]:
     """Return, for each key, the last commit on the line of `start` that changed it.
 
-    All keys are found in one walk along first parents. A key is missing if the commit is more than
-    2,000 commits away, or garbage collection has removed its tree.
+    All keys are found in one walk along first parents. A key is missing if the commit is `far`
+    commits away, or garbage collection has removed its tree.
 
     Args:
         keys: The keys, sorted.
@@ -101,7 +102,7 @@ def last_changes(
     changes: dict[bytes, Commit] = {}
     left = list(keys)
     commits = stores.refs.commits
-    for commit in islice(log(commits, start.id, first_parent=True), _FAR):
+    for commit in islice(log(commits, start.id, first_parent=True), far):
         if not left or looks == 0:
             break
         touched = _touched(commit, left, folders=folders)[:looks]
