@@ -50,6 +50,14 @@ ROUTES: dict[str, Route] = {
         "history", "history", "History", ("at", "path", "author", "run", "since", "until", "limit")
     ),
     "commit": Route("history", "commit", "", ("at",)),
+    "files": Route("files", "files", "Files", ("at", "path", "after", "move", "when")),
+    "file": Route("tables", "file", "", ("at", "path", "move", "when")),
+    "compare": Route(
+        "comparison",
+        "compare",
+        "Compare",
+        ("left", "right", "left_move", "left_when", "right_move", "right_when", "path", "key"),
+    ),
     "search": Route("repository_pages", "search", "", ("q",)),
 }
 """The pages of a repository by their names in addresses, in the order of the navigation.
