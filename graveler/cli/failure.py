@@ -3,19 +3,18 @@
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graveler.cli.output import complain, styled, to_json
-from graveler.cli.shapes import shape_of
 from graveler.config import environment
 from graveler.display import size_text
 from graveler.errors import (
-    ErrorCode,
     GateFailedError,
     GravelerError,
     InvalidInputError,
     MergeConflictError,
 )
+from graveler.lake.shapes import shape_of_error
 from graveler.model import ChangedBy, Conflict, Entry
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     if debug:
         complain(*"".join(traceback.format_exception(error)).splitlines())
     if as_json:
-        complain(to_json({"error": _shape(error)}))
+        complain(to_json({"error": shape_of_error(error, _message(error))}))
     else:
         complain(*_lines(error))
     return _exit_code(error)
@@ -69,17 +68,6 @@ def _message(error: Exception) -> str:
     # the text of other errors, especially Spark's, may be a stack trace
     first = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {first} (--debug shows where)"
-
-
-def _shape(error: Exception) -> dict[str, Any]:
-    code = error.code if isinstance(error, GravelerError) else ErrorCode.INTERNAL
-    shape: dict[str, Any] = {"code": str(code), "message": _message(error)}
-    if isinstance(error, MergeConflictError):
-        shape["conflicts"] = shape_of(error.conflicts)
-        shape["conflict_count"] = error.count
-    if isinstance(error, GateFailedError):
-        shape["verdicts"] = shape_of(error.verdicts)
-    return shape
 
 
 def _lines(error: Exception) -> list[str]:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from graveler.base.arguments import expand_home
 from graveler.cli.session import Session
-from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
 from graveler.errors import AlreadyExistsError, InvalidInputError
+from graveler.lake.shapes import moment
 
 _LAKE = "lake"
 _REPORT = "report.html"

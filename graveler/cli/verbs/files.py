@@ -20,10 +20,10 @@ from graveler.cli.selection import (
     total_text,
 )
 from graveler.cli.session import Session
-from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
 from graveler.display import size_text
 from graveler.errors import ObjectNotFoundError
+from graveler.lake.shapes import moment, shape_of
 from graveler.model import Entry, Prefix
 
 if TYPE_CHECKING:

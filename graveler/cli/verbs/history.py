@@ -15,10 +15,10 @@ from graveler.cli.arguments import (
 )
 from graveler.cli.failure import CONFLICT, GATE, UsageError, conflict_line, verdict_lines
 from graveler.cli.session import Session
-from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.display import title
 from graveler.lake import MergePreview
+from graveler.lake.shapes import shape_of
 from graveler.repository.merges import MergeTerms
 
 if TYPE_CHECKING:

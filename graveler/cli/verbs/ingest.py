@@ -7,8 +7,8 @@ import typer
 from graveler.cli.arguments import MetaOption, StrategyOption, load_gates, read_pairs, read_strategy
 from graveler.cli.failure import GATE
 from graveler.cli.session import Session
-from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
+from graveler.lake.shapes import shape_of
 
 if TYPE_CHECKING:
     from graveler.ingest import Hour, Ingestion, Quarantine

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from graveler.cli.arguments import duration_text, read_duration
 from graveler.cli.failure import UsageError
 from graveler.cli.session import Session
-from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
 from graveler.display import size_text
+from graveler.lake.shapes import moment, shape_of
 
 if TYPE_CHECKING:
     from graveler.gc.marks import Mark, Tally

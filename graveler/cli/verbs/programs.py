@@ -13,9 +13,9 @@ from graveler.cli.arguments import MetaOption, StrategyOption, load_gates, read_
 from graveler.cli.failure import GATE, UsageError, verdict_lines
 from graveler.cli.output import complain
 from graveler.cli.session import Session
-from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.config import program_environment
+from graveler.lake.shapes import shape_of
 
 if TYPE_CHECKING:
     from graveler.runs.run import Run

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from graveler.cli.arguments import Address, LimitOption, read_duration
 from graveler.cli.failure import UsageError
 from graveler.cli.session import Session
-from graveler.cli.shapes import moment
 from graveler.cli.verb import verb
 from graveler.errors import StagedByOthersError
+from graveler.lake.shapes import moment
 from graveler.model import BranchRecord
 from graveler.refs.settings import ACTIONS, USUAL
 

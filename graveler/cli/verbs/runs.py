@@ -9,9 +9,9 @@ from graveler.cli.arguments import LimitOption, MetaOption, read_pairs
 from graveler.cli.failure import UsageError, fact_rows
 from graveler.cli.output import field_lines
 from graveler.cli.session import Session
-from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.errors import InvalidInputError, ObjectNotFoundError, RefNotFoundError
+from graveler.lake.shapes import shape_of
 
 if TYPE_CHECKING:
     from graveler.gates import Verdict

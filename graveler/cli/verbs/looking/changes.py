@@ -13,12 +13,12 @@ from graveler.cli.failure import UsageError
 from graveler.cli.output import SIGNS, Output, counted, field_lines
 from graveler.cli.selection import LinesOption, Listing, folder_of, is_pattern
 from graveler.cli.session import Session
-from graveler.cli.shapes import moment, shape_of
 from graveler.cli.verb import verb
 from graveler.committed.diff import same_content
 from graveler.display import size_text
 from graveler.errors import ExpiredError
 from graveler.lake import Branch, Repository
+from graveler.lake.shapes import moment, shape_of
 from graveler.model import Change, ChangeKind
 from graveler.reads.changes import change_of, range_reuse
 from graveler.reads.view import find_value

@@ -8,10 +8,10 @@ from graveler.cli.arguments import LimitOption, MetaOption, RefArgument, read_pa
 from graveler.cli.failure import UsageError
 from graveler.cli.output import Output
 from graveler.cli.session import Session
-from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.display import title
 from graveler.lake import Repository
+from graveler.lake.shapes import shape_of
 from graveler.model import Commit
 
 _ON_A_TERMINAL = 1_000

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from graveler.cli.output import field_lines
 from graveler.cli.session import Session
-from graveler.cli.shapes import shape_of
 from graveler.cli.verb import verb
 from graveler.cli.verbs.looking.changes import Totals, by_text, change_line, staged_shape
 from graveler.display import title
+from graveler.lake.shapes import shape_of
 from graveler.refs.history import outside
 from graveler.runs.records import RunRecords
 

@@ -7,10 +7,13 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
+from graveler.errors import ErrorCode, GateFailedError, GravelerError, MergeConflictError
+
 # by the name of the class: importing the classes would slow the start of every verb
 _FIELDS = {
     "Entry": "path size checksum content_type mtime metadata address",
     "Commit": "id message committer created parents generation metarange metadata",
+    "BranchRecord": "name commit=commit_id ends",
     "Change": "path kind before after",
     "Conflict": "path base source dest bases_disagree source_change dest_change",
     "RefMove": "ref kind position at action before after actor dropped",
@@ -55,6 +58,18 @@ def shape_of(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [shape_of(item) for item in value]
     return asdict(value) if is_dataclass(value) else value  # type: ignore[arg-type]  # no class
+
+
+def shape_of_error(error: Exception, message: str) -> dict[str, Any]:
+    """Return an error with a message as JSON values: its code, and its conflicts or verdicts."""
+    code = error.code if isinstance(error, GravelerError) else ErrorCode.INTERNAL
+    shape: dict[str, Any] = {"code": str(code), "message": message}
+    if isinstance(error, MergeConflictError):
+        shape["conflicts"] = shape_of(error.conflicts)
+        shape["conflict_count"] = error.count
+    if isinstance(error, GateFailedError):
+        shape["verdicts"] = shape_of(error.verdicts)
+    return shape
 
 
 @cache
