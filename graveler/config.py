@@ -94,6 +94,7 @@ class LakeConfig:
         splitting: The given splitting policy and parameters of new repositories.
         gate_modules: Modules from which required gates may come: those of the settings, and of the
             variable GRAVELER_GATE_MODULES.
+        agents_publish: The branches that sessions of agents may publish to, as ``repository:branch``.
         no_progress_s: Seconds without progress after which a call on a remote store ends.
         shared_folders: The folders that their group shares.
     """
@@ -108,6 +109,7 @@ class LakeConfig:
     splitting: Mapping[str, str | int] = field(default_factory=dict)
     no_progress_s: float = NO_PROGRESS_S
     gate_modules: frozenset[str] = field(default_factory=_gate_modules)
+    agents_publish: frozenset[str] = frozenset()
     shared_folders: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -320,6 +322,7 @@ def _config(raw: Mapping[str, Any], *, file: Path, location: str) -> LakeConfig:
         cache_max_bytes=cache.get("max_bytes", _CACHE_BYTES),
         splitting=tables["splitting"],
         gate_modules=_gate_modules() | tables["gates"].get("modules", frozenset()),
+        agents_publish=tables["agents"].get("publish", frozenset()),
         no_progress_s=limits.get("no_progress_seconds", NO_PROGRESS_S),
         shared_folders=tuple(shared) if tables["access"].get("group") else (),
     )
@@ -375,6 +378,13 @@ def _names(value: Any, what: str) -> frozenset[str]:
     return frozenset(value)
 
 
+def _branches(value: Any, what: str) -> frozenset[str]:
+    named = _names(value, what)
+    if odd := sorted(name for name in named if not all(name.partition(":"))):
+        raise InvalidInputError(f"{what} {odd[0]!r}: give REPOSITORY:BRANCH, as in flights:main")
+    return named
+
+
 def _seconds(value: Any, what: str) -> float:
     if type(value) not in {int, float} or not 0 < value <= _LONGEST_WAIT_S:
         raise InvalidInputError(f"{what} {value!r}: give a number over 0, up to {_LONGEST_WAIT_S}")
@@ -413,6 +423,7 @@ _TABLES: Mapping[str, Mapping[str, _Check]] = {
     ),
     "cache": {"folder": _folder, "max_bytes": count},
     "gates": {"modules": _names},
+    "agents": {"publish": _branches},
     # the second setting is of earlier versions and has no effect
     "limits": {"no_progress_seconds": _seconds, "encoding_processes": lambda value, _: value},
     "splitting": {

@@ -37,6 +37,7 @@ _VERBS = {
     "maintenance": "gc pack stats packing maintain",
     "serving.pages": "ui",
     "serving.gateway": "gateway",
+    "serving.agents": "mcp",
     "serving.users": "user group policy token",
     "serving.keep": "keep",
     "serving.collections": "keep",

@@ -15,6 +15,7 @@ SUPPRESSIONS_OF_1000_LINES = 1.2  # ours: 60 in 52,000 lines of code
 ROOMS = {
     "graveler/__init__.py": 60,
     "graveler/__main__.py": 5,
+    "graveler/agents": 450,
     "graveler/aws.py": 40,
     "graveler/base": 1850,
     "graveler/cli": 4560,

@@ -36,7 +36,7 @@ def sql(query: str, *, missing: str = "refuse", **options: Any) -> Rule:
         missing: ``refuse`` or ``allow``: what to do if a table has no files.
     """
     choice(missing, "missing", ("refuse", "allow"))
-    names = sorted(_tables(query))
+    names = sorted(tables_of(query))
     if not names:
         raise InvalidInputError(f"query {query!r}: it reads no table: name one, as 'output/'")
     paths = dict.fromkeys(name.removeprefix(_NEW).removeprefix(_BEFORE) for name in names)
@@ -44,7 +44,7 @@ def sql(query: str, *, missing: str = "refuse", **options: Any) -> Rule:
         check_prefix("query", path)
 
     def check(candidate: Candidate) -> str | None:
-        with _duckdb() as connection:
+        with locked_duckdb() as connection:
             for name in names:
                 try:
                     connection.register(name, _rows(candidate, name))
@@ -120,19 +120,25 @@ def _rows(candidate: Candidate, name: str) -> Any:
     return candidate.read(name, "pyarrow")
 
 
-def _duckdb() -> Any:
+def locked_duckdb(**settings: Any) -> Any:
+    """Return a connection to an empty database whose queries reach no file and no network."""
     try:
         import duckdb
     except ModuleNotFoundError:
         raise MissingDependencyError(
             "checks.sql needs DuckDB: `pip install 'graveler[duckdb]'`"
         ) from None
-    return duckdb.connect(config={"enable_external_access": "false"})
+    connection = duckdb.connect(config=settings)
+    # afterwards, because the settings are not applied in their order
+    for setting in ("enable_progress_bar = false", "enable_external_access = false"):
+        connection.execute(f"SET {setting}")
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
-def _tables(query: str) -> set[str]:
+def tables_of(query: str) -> set[str]:
     """Return the names of the tables of a query; refuse what is not one ``select``."""
-    with _duckdb() as connection:
+    with locked_duckdb() as connection:
         (raw,) = connection.execute("select json_serialize_sql(?::varchar)", [query]).fetchone()
     parsed = json.loads(raw)
     if parsed["error"] or len(parsed["statements"]) != 1:
