@@ -1,5 +1,6 @@
 """What a session of an agent reads: every answer is bounded, and changes nothing."""
 
+from codecs import utf_8_decode
 from collections import Counter
 from itertools import islice, tee
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ from graveler.agents.query import run_query
 from graveler.agents.session import AgentSession, PathOf, Text
 from graveler.frames.first_rows import form_of, plain_value, rows_of
 from graveler.gates.footers import reading
-from graveler.lake import Branch, Lake
+from graveler.lake import Lake
 from graveler.lake.shapes import shape_of
 from graveler.reads.view import View
 
@@ -40,8 +41,7 @@ class Lookups:
         `gates` are the gates that branches require, by pattern. The branch is made by the first write.
         """
         session, repository = self._session, self._repository
-        own = repository.view(session.ref)
-        staged = own.uncommitted() if isinstance(own, Branch) and session.began else ()
+        staged = repository.branch(session.name).uncommitted() if session.began else ()
         return {
             "repository": repository.name,
             "base": session.base,
@@ -93,20 +93,14 @@ class Lookups:
         """
         view = self._view(ref)
         entry = view.stat(path)
-        form = form_of(entry)
-        if form:
+        answer = {"file": shape_of(entry)}
+        if form := form_of(entry):
             with view.open(entry) as stream, reading(entry, form):
-                return {
-                    "file": shape_of(entry),
-                    "rows": page(rows_of(entry, stream), rows, shape=plain_value),
-                }
+                return {**answer, "rows": page(rows_of(entry, stream), rows, shape=plain_value)}
         part = view.read_range(entry, start, _TEXT_BYTES)
-        end = start + len(part)
-        return {
-            "file": shape_of(entry),
-            "text": part.decode(errors="backslashreplace"),
-            "next": end if part and end < entry.size else None,
-        }
+        is_last = start + len(part) >= entry.size
+        text, used = utf_8_decode(part, "backslashreplace", is_last)
+        return {**answer, "text": text, "next": None if is_last else start + used}
 
     def compare(
         self, left: RefOf, right: RefOf, path: PathOf = "", after: PathOf = "", limit: Limit = 100
@@ -123,30 +117,25 @@ class Lookups:
 
     def history(self, ref: RefOf = "", path: PathOf = "", limit: Limit = 20) -> dict[str, Any]:
         """List the commits of a ref, or only those that changed a path, the newest first."""
-        commits = self._repository.log(ref or self._session.ref, path=path)
-        return page(commits, limit)
+        return page(self._repository.log(ref or self._session.ref, path=path), limit)
 
     def why(self, path: PathOf, ref: RefOf = "") -> dict[str, Any]:
         """Show who made a file: its commit, run, step, gates and inputs."""
         return {"why": shape_of(self._repository.why(path, ref or self._session.ref))}
 
     def runs(
-        self,
-        state: Literal[
-            "", "OPEN", "PUBLISHING", "PUBLISHED", "PARKED", "REAPED", "ROLLED_BACK"
-        ] = "",
-        key: Text = "",
-        after: Text = "",
-        limit: Limit = 20,
+        self, state: RefOf = "", key: Text = "", after: Text = "", limit: Limit = 20
     ) -> dict[str, Any]:
-        """List the runs, the latest opened first, or show the run of a key.
+        """List the runs, the latest opened first, of a state if it is given, or show the run of a key.
 
         A refused run is PARKED; `reason`, `refusals` and `verdicts` say why, metadata has its hour.
         """
         runs = self._repository.runs
         if key:
             return {"run": shape_of(runs.get(key))}
-        return page(runs.list(state or None, after=after or None), limit, lambda run: run.key)
+        return page(
+            runs.list(state.upper() or None, after=after or None), limit, lambda run: run.key
+        )
 
     def verdicts(self, refused: bool = False, limit: Limit = 20) -> dict[str, Any]:
         """List what gates said of candidates, the latest first; refused=true: only refusals."""
@@ -165,5 +154,5 @@ class Lookups:
         As in: select carrier, count(*) from 'output/flights/' group by 1. It reaches nothing but these
         tables. What is staged and not committed is not read.
         """
-        commit = self._repository.commit(ref or self._session.ref)
+        commit = self._repository.ref(ref or self._session.ref).commit
         return run_query(self._repository.stores, commit, sql, limit)

@@ -16,11 +16,8 @@ from graveler.reads.stores import Stores
 
 _SECONDS = 20
 _MEMORY = 1 << 30
-_SETTINGS = {
-    "memory_limit": "512MB",
-    "temp_directory": "",  # else a large sort writes files
-    "threads": "2",
-}
+# without a folder for temporary files, which a large sort writes
+_SETTINGS = {"memory_limit": "512MB", "temp_directory": "", "threads": "2"}
 _COLUMN_CHARACTERS = 1_500
 _ROW_CHARACTERS = 3_000  # at most six times as many in JSON
 _MOST_CHARACTERS = 24_000

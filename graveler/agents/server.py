@@ -54,10 +54,7 @@ def session_server(lake: Lake, session: AgentSession, thread: Threads) -> Server
         return await asyncio.wrap_future(future)
 
     return Server(
-        "graveler",
-        instructions=_INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        "graveler", instructions=_INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -38,7 +39,7 @@ class AgentSession:
         repository: The repository.
         base: The ref that the branch of the session starts from; "" for the default branch.
         into: The branch that a publish moves; "" for the default branch.
-        ttl: Time to live of the session's branch, as in ``14d``.
+        ttl: Time to live of the session's branch.
         publish_to: The branches that may be published to, as ``repository:branch``.
         began: Whether the first write has made the branch.
     """
@@ -46,7 +47,7 @@ class AgentSession:
     repository: Repository
     base: str = ""
     into: str = ""
-    ttl: str = "7d"
+    ttl: timedelta = timedelta(days=7)
     publish_to: Collection[str] = ()
     began: bool = field(default=False, init=False)
 

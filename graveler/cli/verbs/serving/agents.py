@@ -1,5 +1,6 @@
 """``graveler mcp``: the lake for an agent, over the Model Context Protocol."""
 
+from graveler.cli.arguments import read_duration
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import load_config
@@ -27,5 +28,6 @@ def _mcp(session: Session, *, base: str = "", into: str = "", ttl: str = "7d") -
         ) from None
     from graveler.agents.session import AgentSession
 
+    length = read_duration("--ttl", ttl)
     allowed = load_config(session.lake.location).agents_publish
-    serve(session.lake, AgentSession(session.repository, base, into, ttl, allowed))
+    serve(session.lake, AgentSession(session.repository, base, into, length, allowed))
