@@ -22,12 +22,9 @@ from graveler.frames.libraries import library_named
 from graveler.lake import Branch, MergePreview, Repository
 from graveler.lake.shapes import shape_of
 
-_TEXT_CHARACTERS = 1 << 20
-_ROWS = 10_000
-_PATHS = 100
 
 PathOf = Annotated[str, Field(max_length=1024)]
-Text = Annotated[str, Field(max_length=_TEXT_CHARACTERS)]
+Text = Annotated[str, Field(max_length=1 << 20)]
 Message = Annotated[str, Field(min_length=1, max_length=4_000)]
 
 
@@ -90,7 +87,7 @@ class AgentSession:
     def put_rows(
         self,
         path: PathOf,
-        rows: Annotated[Sequence[dict[str, Any]], Field(min_length=1, max_length=_ROWS)],
+        rows: Annotated[Sequence[dict[str, Any]], Field(min_length=1, max_length=10_000)],
         mode: Literal["append", "overwrite", "error"] = "append",
     ) -> dict[str, Any]:
         """Write rows as a table on the session's branch, where they are staged until `commit`.
@@ -113,7 +110,7 @@ class AgentSession:
         return {"written": shape_of(branch.write(table, path, mode=mode)), "rows": len(rows)}
 
     def delete(
-        self, paths: Annotated[Sequence[PathOf], Field(min_length=1, max_length=_PATHS)]
+        self, paths: Annotated[Sequence[PathOf], Field(min_length=1, max_length=100)]
     ) -> dict[str, Any]:
         """Delete files on the session's branch; the deletion is staged until `commit`."""
         return {"deleted": self._branch().delete_many(paths)}

@@ -1,6 +1,9 @@
 """``graveler mcp`` as a program, by its standard input and output."""
 
+import signal
+import subprocess
 import sys
+from typing import Any
 
 import pytest
 from mcp import StdioServerParameters
@@ -57,6 +60,24 @@ def test_an_agent_reads_is_refused_corrects_and_publishes(folder):
         assert repo.ref("main").get("input/b.csv") == b"carrier,delay\nAA,5\n"
         assert repo.log("main", limit=1).__next__().message == "b, corrected"
         assert repo.stores.refs.branches.get(branch).ends is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_program_that_waits_for_input(folder, number):
+    given = program(folder)
+    process: Any = subprocess.Popen(
+        [given.command, *given.args],
+        cwd=given.cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+    process.stdin.flush()
+    assert '"id":1' in process.stdout.readline()
+    process.send_signal(number)
+    assert process.wait(timeout=60) == -number
+    process.communicate()
 
 
 @pytest.mark.parametrize(

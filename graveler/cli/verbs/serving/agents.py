@@ -1,5 +1,7 @@
 """``graveler mcp``: the lake for an agent, over the Model Context Protocol."""
 
+import signal
+
 from graveler.cli.arguments import read_duration
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
@@ -13,7 +15,7 @@ def _mcp(session: Session, *, base: str = "", into: str = "", ttl: str = "7d") -
 
     The agent reads everything, and writes on a branch of this session, which its first write makes. It
     publishes only if graveler.toml allows it: publish = ["REPOSITORY:BRANCH"] below [agents]. The session
-    ends with its input.
+    ends with its input, and by Ctrl-C or SIGTERM.
 
     Args:
         base (REF): The ref that its branch starts from; else the default branch.
@@ -30,4 +32,7 @@ def _mcp(session: Session, *, base: str = "", into: str = "", ttl: str = "7d") -
 
     length = read_duration("--ttl", ttl)
     allowed = load_config(session.lake.location).agents_publish
-    serve(session.lake, AgentSession(session.repository, base, into, length, allowed))
+    at_work = AgentSession(session.repository, base, into, length, allowed)
+    # what waits for input does not see Ctrl-C; each call may end at any point, as in a crash
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    serve(session.lake, at_work)
