@@ -50,10 +50,7 @@ class Lookups:
             "staged": page(staged, _STAGED, lambda change: change.path, lambda change: change.path),
             "into": session.into,
             "may_publish": session.may_publish,
-            "gates": {
-                pattern: [gate.encode() for gate in gates]
-                for pattern, gates in repository.gates.settings().items()
-            },
+            "gates": {at: shape_of(gates) for at, gates in repository.gates.settings().items()},
         }
 
     def repositories(self, after: RefOf = "", limit: Limit = 100) -> dict[str, Any]:

@@ -91,11 +91,11 @@ def _answer(name: str, found: _Call | None, given: dict[str, Any]) -> types.Call
         if found is None:
             raise NotFoundError(f"no tool {name[:100]!r}: `tools/list` has all")
         return _result(found.call(**_checked(found, given)), is_error=False)
-    except GravelerError as error:
-        return _result({"error": shape_of_error(error, str(error))}, is_error=True)
     except Exception as error:  # noqa: BLE001 - the client gets no internals
-        _log.exception("tool %s", name[:100])
-        message = f"{type(error).__name__}: the log of `graveler mcp` has more"
+        message = str(error)
+        if not isinstance(error, GravelerError):
+            _log.exception("tool %s", name[:100])
+            message = f"{type(error).__name__}: the log of `graveler mcp` has more"
         return _result({"error": shape_of_error(error, message)}, is_error=True)
 
 
@@ -104,18 +104,14 @@ def _checked(found: _Call, given: dict[str, Any]) -> dict[str, Any]:
         checked = found.arguments.model_validate(given)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
-        told = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong[:_ERRORS]
-        )
-        raise InvalidInputError(f"arguments of {found.tool.name}: {told}") from error
+        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong[:_ERRORS]]
+        raise InvalidInputError(f"arguments of {found.tool.name}: {'; '.join(told)}") from error
     return {name: getattr(checked, name) for name in type(checked).model_fields}
 
 
 def _result(answer: dict[str, Any], *, is_error: bool) -> types.CallToolResult:
     room = Room()
-    bounded = room.fit(answer)
-    if room.cut:
-        bounded["cut"] = True
+    bounded = {**room.fit(answer), **({"cut": True} if room.cut else {})}
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=json.dumps(bounded))],
         structured_content=bounded,

@@ -1,7 +1,7 @@
 """The session of an agent: writes on a branch of its own, which only gates bring to its destination."""
 
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -19,12 +19,12 @@ from graveler.errors import (
     StateError,
 )
 from graveler.frames.libraries import library_named
-from graveler.lake import Branch, MergePreview, Repository
+from graveler.lake import Branch, MergePreview, Repository, Run
 from graveler.lake.shapes import shape_of
-
 
 PathOf = Annotated[str, Field(max_length=1024)]
 Text = Annotated[str, Field(max_length=1 << 20)]
+Hour = Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\dZ)?$")]
 Message = Annotated[str, Field(min_length=1, max_length=4_000)]
 
 
@@ -105,7 +105,7 @@ class AgentSession:
             with suppress(ObjectNotFoundError):  # a new table
                 types = {column.name: column for column in branch.table(path).schema}
                 table = table.cast(pa.schema([types.get(own.name, own) for own in table.schema]))
-        except (pa.ArrowException, TypeError, OverflowError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidInputError(f"rows for {path!r}: {error}") from error
         return {"written": shape_of(branch.write(table, path, mode=mode)), "rows": len(rows)}
 
@@ -129,17 +129,22 @@ class AgentSession:
         dropped = branch.reset(self.base if everything else None)
         return {"dropped": dropped, "head": branch.head.id}
 
-    def check(self) -> dict[str, Any]:
-        """Show what a publish would change, and what the gates of the destination say; nothing moves."""
-        preview = self._preview()
-        verdicts = preview.judge()
+    def check(self, hour: Hour = "") -> dict[str, Any]:
+        """Show what a publish would change, and what the gates of the destination say; nothing moves.
+
+        Give the hour of the work, as 2013-01-01T05:00Z, if gates judge it by its hour.
+        """
+        with self._candidate("a check", hour) as (preview, run):
+            verdicts = run.judge(())
+            run.abandon("it was a check")
         refused = any(verdict.refuses for verdict in verdicts)
         return {**shape_of(preview), "refused": refused, "verdicts": shape_of(verdicts)}
 
-    def publish(self, message: Message) -> dict[str, Any]:
+    def publish(self, message: Message, hour: Hour = "") -> dict[str, Any]:
         """Publish the commits of the session's branch as a run, if every gate of the destination passes.
 
-        Only the user's settings allow it. Afterwards the branch continues from what was published.
+        Only the user's settings allow it. Afterwards the branch continues from what was published. Give
+        the hour of the work, as 2013-01-01T05:00Z, if gates judge it by its hour.
         """
         target = f"{self.repository.name}:{self.into}"
         if not self.may_publish:
@@ -148,24 +153,31 @@ class AgentSession:
                 f'publish = ["{target}"] below [agents] in graveler.toml and begins a new session, or '
                 f"merges {self.name}"
             )
-        preview = self._preview()
-        paths = {change.path: change.after for change in preview.changes()}
-        run = self.repository.runs.open(
-            f"agent {self.name}", into=self.into, metadata={"agent": self.name}, fresh=True
-        )
-        try:
-            if run.record.base != preview.dest.id:
-                raise PreconditionFailedError(f"{self.into!r} has just moved: publish again")
-            run.commit_changes(
-                filter(None, paths.values()),
-                deleted=[path for path, entry in paths.items() if entry is None],
-                message=message,
-            )
+        with self._candidate(message, hour) as (_, run):
             result = run.publish(message=message)
-        finally:
-            run.close()
         self._branch(make=False).reset(result.commit)
         return {"into": self.into, "published": shape_of(result)}
+
+    @contextmanager
+    def _candidate(self, message: str, hour: str) -> Iterator[tuple[MergePreview, Run]]:
+        """Yield a run with the work of the branch on the present head of the destination."""
+        preview = self._preview()
+        metadata = {"agent": self.name, **({"hour": hour} if hour else {})}
+        key = f"agent {self.name}"
+        run = self.repository.runs.open(key, into=self.into, metadata=metadata, fresh=True)
+        try:
+            if run.record.base != preview.dest.id:
+                raise PreconditionFailedError(f"{self.into!r} has just moved: call again")
+            entries = {change.path: change.after for change in preview.changes()}
+            run.commit_changes(
+                filter(None, entries.values()),
+                deleted=[path for path, entry in entries.items() if entry is None],
+                message=message,
+            )
+            yield preview, run
+        except BaseException as error:
+            run.close(f"{type(error).__name__}: {error}")
+            raise
 
     def _preview(self) -> MergePreview:
         """Return what a merge into the destination would change; refuse staged writes and conflicts."""

@@ -1,4 +1,4 @@
-"""Attempts of an agent to get round the gates: each is refused, and no ref but its branch moves."""
+"""Attempts of an agent to escape the gates: each is refused, and no ref but its branch moves."""
 
 import pyarrow as pa
 import pytest
@@ -71,6 +71,8 @@ CALLS = {
     "rows that are no rows": ("put_rows", {"path": "output/", "rows": [1] * 9_999}),
     "values of two kinds": ("put_rows", {"path": "t/", "rows": [{"a": 1}, {"a": {"b": []}}]}),
     "an endless number": ("put_rows", {"path": "t/", "rows": [{"a": 10**400}]}),
+    "half a character in a row": ("put_rows", {"path": "t/", "rows": [{"a": "\ud800"}]}),
+    "no hour": ("publish", {"message": "m", "hour": "yesterday"}),
     "a long message": ("commit", {"message": LONG}),
     "no arguments": ("put_text", {}),
     "an unknown run": ("runs", {"key": "nothing"}),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from graveler import checks
 from graveler.agents.answers import Room
 from graveler.agents.query import run_query
 from graveler.errors import GateFailedError, InvalidInputError
@@ -37,7 +38,7 @@ def test_a_refused_session_corrects_its_work_and_publishes(agent, repo):
     assert repo.commit("main").id == published["commit"]["id"]
     assert repo.commit("main").message == "the hour 06, corrected"
     (run,) = repo.runs.list()
-    assert (run.state, run.attempt) == ("PUBLISHED", 2)
+    assert (run.state, run.attempt, len(run.refusals)) == ("PUBLISHED", 3, 1)
     assert agent.status()["head"]["id"] == repo.commit("main").id
 
 
@@ -68,6 +69,19 @@ def test_a_branch_is_made_by_the_first_write_and_expires(agent, repo, world):
     with pytest.raises(Refused) as refused:
         agent.put_text(path="notes/b.txt", text="1")
     assert refused.value.code == "ref-not-found"
+
+
+def test_gates_judge_the_hour_that_a_session_names(agent, repo):
+    repo.gates.require("main", checks.only_within("output/{hour}/"))
+    for hour in ("05", "06"):
+        agent.put_rows(path=f"output/2013/01/01/{hour}:00/", rows=[{"delay": 1}])
+        agent.commit(message=hour)
+        assert agent.check()["refused"]
+        assert not agent.check(hour=f"2013-01-01T{hour}:00Z")["refused"]
+        assert repo.runs.list().__next__().state == "REAPED"
+        agent.publish(message=hour, hour=f"2013-01-01T{hour}:00Z")
+    (run,) = repo.runs.list()
+    assert [run.state, run.metadata["hour"]] == ["PUBLISHED", "2013-01-01T06:00Z"]
 
 
 def test_what_is_staged_can_be_dropped_or_all_work(agent, repo):

@@ -25,7 +25,7 @@ _BIN = Path(sys.executable).parent
 _DBT_BIN = ROOT / ".venv-dbt/bin"  # second on the PATH: it has dbt and another graveler
 _EXAMPLES = "docs/examples"
 _END = "--- end of a command, with status"
-_SETTINGS = {"kv", "storage", "s3", "cache", "gates", "splitting", "limits", "links"}
+_SETTINGS = {"agents", "kv", "storage", "s3", "cache", "gates", "splitting", "limits", "links"}
 
 
 class BlockError(AssertionError):
