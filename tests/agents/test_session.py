@@ -9,6 +9,7 @@ import pytest
 from graveler import checks
 from graveler.agents.answers import Room
 from graveler.agents.query import run_query
+from graveler.agents.session import AgentSession
 from graveler.errors import GateFailedError, InvalidInputError
 from tests.harness.agents import Refused
 
@@ -118,6 +119,29 @@ def test_a_session_takes_what_main_has_since_and_publishes(agent, repo):
     agent.commit(message="more")
     agent.publish(message="more")
     assert repo.ref("main").get("a.txt") == b"more"
+
+
+def test_a_main_that_moves_during_a_publish_is_named(agent, repo, monkeypatch):
+    agent.put_text(path="a.txt", text="1")
+    agent.commit(message="a")
+    look = AgentSession._preview
+
+    def overtaken(session):
+        found = look(session)
+        repo.branch("main").put("b.txt", b"theirs")
+        repo.branch("main").commit("theirs")
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AgentSession, "_preview", overtaken)
+        with pytest.raises(Refused, match="'main' has just moved: call again") as refused:
+            agent.publish(message="a")
+    assert refused.value.code == "precondition-failed"
+    (run,) = repo.runs.list()
+    assert (run.state, repo.commit("main").message) == ("PARKED", "theirs")
+    agent.publish(message="a")
+    assert repo.ref("main").get("a.txt") == b"1"
+    assert repo.ref("main").get("b.txt") == b"theirs"
 
 
 def test_a_base_and_a_destination_are_of_the_session(begin, repo):
