@@ -11,10 +11,10 @@ from graveler.frames.library import FrameLibrary
 SPARK = "spark"
 
 PACKAGES: Mapping[str, tuple[str, str]] = {
-    "pandas": ("graveler.frames.pandas", "PandasLibrary"),
-    "polars": ("graveler.frames.polars", "PolarsLibrary"),
-    "pyarrow": ("graveler.frames.arrow", "ArrowLibrary"),
-    "duckdb": ("graveler.frames.duckdb", "DuckdbLibrary"),
+    "pandas": ("graveler.frames.drivers.pandas", "PandasLibrary"),
+    "polars": ("graveler.frames.drivers.polars", "PolarsLibrary"),
+    "pyarrow": ("graveler.frames.drivers.arrow", "ArrowLibrary"),
+    "duckdb": ("graveler.frames.drivers.duckdb", "DuckdbLibrary"),
     "pyspark": ("graveler.frames.spark.library", "SparkLibrary"),
 }
 """The module and the class of the library of each package. Only the first use of a library loads it."""

@@ -23,8 +23,8 @@ from graveler.fs.file import GravelerFile
 from graveler.fs.trees import TreeFileSystem
 from graveler.model import Entry, Prefix
 from graveler.reads.files import download, read_entry, read_range
-from graveler.reads.folders import lake_files
 from graveler.reads.listing import first_key, list_entries
+from graveler.reads.local.folders import lake_files
 from graveler.reads.stores import Stores
 from graveler.reads.view import find_value, snapshot
 from graveler.values import value_identity

@@ -16,7 +16,7 @@ from graveler.errors import (
 from graveler.model import Entry
 from graveler.objects.store import PIECE_BYTES, Expected, ObjectInfo, ObjectStore, version_of
 from graveler.objects.verified import Hash, Verifier, new_hash, verified_stream
-from graveler.reads.folders import descriptor_of, lake_files, remove_parts, whole_file
+from graveler.reads.local.folders import descriptor_of, lake_files, remove_parts, whole_file
 from graveler.reads.stores import FilePlaces, Stores
 
 _T = TypeVar("_T")

@@ -277,8 +277,8 @@ class View(Shown, RefLike):
                 one of the lake's own files. The others are written.
             StorageFullError: The local disk is full.
         """
-        from graveler.reads.downloads import Source, download
-        from graveler.reads.folders import Pattern, lake_files
+        from graveler.reads.local.downloads import Source, download
+        from graveler.reads.local.folders import Pattern, lake_files
 
         prefix = args.prefix_text(prefix, "prefix").rstrip("/")
         start = f"{prefix}/" if prefix else ""

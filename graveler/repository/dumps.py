@@ -20,7 +20,7 @@ from graveler.errors import (
 from graveler.kv.store import ABSENT
 from graveler.model import BranchRecord, Commit
 from graveler.publishing.panel import enforce
-from graveler.reads.folders import descriptor_of, lake_files, whole_file
+from graveler.reads.local.folders import descriptor_of, lake_files, whole_file
 from graveler.reads.stores import Stores
 from graveler.refs.commits import Expired
 from graveler.refs.dump import Contents, Header, RefSet, commits_in, read_dump, write_dump

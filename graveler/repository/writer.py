@@ -12,7 +12,7 @@ from graveler.errors import InvalidInputError
 from graveler.frames.tables import Ref, WritableTables
 from graveler.model import Commit, Entry, Transfer
 from graveler.objects.store import Body
-from graveler.reads.folders import Links, Pattern
+from graveler.reads.local.folders import Links, Pattern
 from graveler.reads.view import View
 from graveler.refs.expression import resolve_to_read
 from graveler.repository import origins

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from graveler.errors import ErrorCode
-from graveler.reads import downloads
+from graveler.reads.local import downloads
 from graveler.repository.writes import folders
 
 FILES = {"a": "1", "deep/b": "22"}

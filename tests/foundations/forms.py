@@ -11,7 +11,7 @@ from graveler.gates.verdicts import VERDICT, Judgement
 from graveler.gc import files, marks, rules
 from graveler.ingest import records as ingest
 from graveler.lake.catalogue import RepositoryRecord
-from graveler.reads import export
+from graveler.reads.local import export
 from graveler.refs import commits, epochs, moves, pack_rule, settings
 from graveler.refs.branches import decode_branch, encode_branch
 from graveler.repository.witness import marker

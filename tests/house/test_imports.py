@@ -39,7 +39,7 @@ UNUSED = {
     "graveler.lake.maintenance",
     "graveler.lake.places",
     "graveler.publishing.landing",
-    "graveler.reads.downloads",
+    "graveler.reads.local.downloads",
     "graveler.refs.dump",
     "graveler.repository.branch",
     "graveler.repository.commits.sealing",

@@ -9,8 +9,8 @@ import pytest
 import graveler
 from graveler.errors import CorruptionError, InvalidInputError, ObjectNotFoundError, StateError
 from graveler.objects.store import PIECE_BYTES
-from graveler.reads.downloads import MOST_FAULTS
-from graveler.reads.export import Copier, Export, begin, destination, end
+from graveler.reads.local.downloads import MOST_FAULTS
+from graveler.reads.local.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
 from graveler.repository.imports.tasks import decode_fault
 from graveler.spark.tasks.checks import ObjectTask, RangeTask

@@ -18,8 +18,9 @@ from graveler.errors import GravelerError, InvalidInputError, RetryableError
 from graveler.model import Entry, Transfer
 from graveler.objects.store import file_state
 from graveler.objects.verified import new_hash
-from graveler.reads.downloads import MOST_FAULTS, failure
-from graveler.reads.folders import (
+from graveler.reads.listing import Scan, first_key
+from graveler.reads.local.downloads import MOST_FAULTS, failure
+from graveler.reads.local.folders import (
     Links,
     LocalFile,
     OwnFiles,
@@ -28,7 +29,6 @@ from graveler.reads.folders import (
     missing_from,
     walk,
 )
-from graveler.reads.listing import Scan, first_key
 from graveler.reads.read_ahead import Find, entries_at
 from graveler.reads.stores import Stores
 from graveler.repository.writes.staged import StagedWrites, stored

@@ -16,8 +16,8 @@ from graveler.committed.metarange import prefix_end, read
 from graveler.errors import ObjectNotFoundError
 from graveler.frames.spark.loading import check_limit
 from graveler.model import Commit, Entry
-from graveler.reads.downloads import MOST_FAULTS, failure
-from graveler.reads.export import Copier, Export, begin, destination, end
+from graveler.reads.local.downloads import MOST_FAULTS, failure
+from graveler.reads.local.export import Copier, Export, begin, destination, end
 from graveler.reads.stores import FileStores
 from graveler.repository.imports.tasks import FAULTS, batch_of, decode_fault, encode_fault
 from graveler.spark.tables import Tables

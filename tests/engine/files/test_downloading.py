@@ -17,7 +17,7 @@ from graveler.errors import (
     StorageFullError,
 )
 from graveler.model import Entry, Transfer
-from graveler.reads import downloads, folders
+from graveler.reads.local import downloads, folders
 from tests.engine.files.folders import FILES, everywhere
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import graveler
 from graveler.config import load_config
-from graveler.reads.export import destination
+from graveler.reads.local.export import destination
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ def test_what_is_overwritten_is_no_input(step):
 
 def test_a_missing_package_is_named(step, monkeypatch):
     libraries._load.cache_clear()
-    monkeypatch.delitem(sys.modules, "graveler.frames.polars", raising=False)
+    monkeypatch.delitem(sys.modules, "graveler.frames.drivers.polars", raising=False)
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(MissingDependencyError, match="`pip install polars`"):
         step.read("flights/", "polars")

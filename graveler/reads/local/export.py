@@ -15,7 +15,7 @@ from graveler.model import Entry
 from graveler.objects.address import AddressBook, root_of
 from graveler.objects.store import PIECE_BYTES, ObjectStore
 from graveler.reads.files import open_entry, read_entry
-from graveler.reads.folders import Pattern, lake_files
+from graveler.reads.local.folders import Pattern, lake_files
 from graveler.reads.stores import FileStores, Stores
 
 RECORD = "_SUCCESS"

@@ -28,8 +28,16 @@ from graveler.errors import (
 from graveler.model import Entry, Transfer
 from graveler.objects.store import local_failure
 from graveler.objects.verified import new_hash
-from graveler.reads.folders import Links, OwnFiles, Pattern, Place, missing_from, walk, whole_file
 from graveler.reads.listing import Scan, first_key
+from graveler.reads.local.folders import (
+    Links,
+    OwnFiles,
+    Pattern,
+    Place,
+    missing_from,
+    walk,
+    whole_file,
+)
 from graveler.values import decode_entry
 
 PIECE_BYTES = 8 << 20

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from graveler.frames.arrow import ArrowLibrary
+from graveler.frames.drivers.arrow import ArrowLibrary
 from graveler.frames.library import ParquetLibrary
 from graveler.frames.rows import PartitionRows
 from graveler.frames.source import Group, Source

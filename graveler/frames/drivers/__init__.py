@@ -1,0 +1,1 @@
+"""Frames of one library each. Only the first use of a library imports its module."""

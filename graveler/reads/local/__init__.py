@@ -1,0 +1,1 @@
+"""Local folders: downloads, exports, and what files beside a lake are."""
