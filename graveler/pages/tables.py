@@ -8,13 +8,14 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 from graveler.base.names import path_key
-from graveler.errors import GravelerError, InvalidInputError, ObjectNotFoundError
+from graveler.errors import GravelerError, InvalidInputError
 from graveler.frames.first_rows import LINE, cell_text, column_names, form_of, rows_of
 from graveler.frames.tables import Ref
 from graveler.gates.footers import Column, Footer, read_footer, reading
 from graveler.lake import Repository
 from graveler.model import Commit, Entry
 from graveler.objects.verified import RangedFile
+from graveler.pages.files import files
 from graveler.pages.page import Page
 from graveler.pages.places import (
     COMMITS,
@@ -108,10 +109,10 @@ class Version(NamedTuple):
 
 
 def file(repository: Repository, query: Query) -> Page:
-    """Return the page of a file."""
+    """Return the page of a file; without a path that of all files."""
     place = place_of(repository, query, folder=False)
     if not place.path:
-        raise ObjectNotFoundError("no file is named: choose one on the page of files")
+        return files(repository, query)
     if place.path.endswith("/") or not place.ref.exists(place.path):
         return nothing_at(place, query)
     entry = place.ref.stat(place.path)

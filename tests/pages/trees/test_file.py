@@ -220,5 +220,5 @@ def test_metadata_of_strangers_is_text_and_cut(look, main):
     assert "<script" not in seen.html
 
 
-def test_a_file_needs_a_path(look):
-    assert look("file").status == 404
+def test_without_a_path_all_files_are_shown(look):
+    assert look("file").page.template == "files"
