@@ -19,6 +19,9 @@ _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
 _HOUR_FOLDER = re.compile(r"(\d{4})/(\d{2})/(\d{2})/(\d{2}):(\d{2})/?")
+_NAMED_HOUR = re.compile(
+    r"(?<!\d)(\d{4})[-/](\d{2})[-/](\d{2})(?:[-T_ /](\d{2})(?:[-:](\d{2}))?(?!\d))?(?!\d)"
+)
 _ODD_PART = frozenset({"", ".", ".."})
 _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 
@@ -150,6 +153,19 @@ def read_hour(text: str) -> datetime | None:
         return None
 
 
+def named_hour(key: str) -> datetime | None:
+    """Return the time in the key of a run, as in ``flights 2013-01-01T05:00Z``, or None.
+
+    It is read as UTC. A day stands for its first minute.
+    """
+    found = _NAMED_HOUR.search(key)
+    if found is None:
+        return None
+    with suppress(ValueError):
+        return datetime(*(int(part or 0) for part in found.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]  # five numbers
+    return None
+
+
 def check_pairs(what: str, pairs: Mapping[str, str]) -> None:
     """Refuse metadata that is not text. A number would be read back as another type."""
     for name, value in pairs.items():
@@ -183,6 +199,12 @@ def run_branch(key: str) -> str:
     """Return the name of a run's branch: ``run-<slug of its key>-<8 hex of the key's hash>``."""
     digest = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{_RUNS}{_slug(key, 80)}-{digest[:8]}"
+
+
+@lru_cache(maxsize=1 << 14)  # a list of hours reads the names of all runs
+def hour_of_run(branch: str) -> datetime | None:
+    """Return the time in the key of a run by its branch, which has the first 80 characters of the key."""
+    return named_hour(branch.rpartition("-")[0])
 
 
 def step_branch(run: str, step: str) -> str:

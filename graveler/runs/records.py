@@ -15,6 +15,7 @@ second kind. A surplus row is harmless, because a reader compares it with the re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from graveler.base.clock import unix_us
@@ -40,6 +41,7 @@ _DUE = b"due/"
 _FIRST = b"1"
 _LAST = b"2"
 _NEWEST = 2**63 - 1
+_USUAL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,14 @@ class _Try:
 _TRY = Schema(_Try, "step record", added=("owner", "joined", "joined_in"))
 
 
+_remembered = lru_cache(maxsize=1 << 11)(decode_run)
+
+
+def _decode_again(raw: bytes) -> RunRecord:
+    """Return the record of these bytes: pages list the same runs again, and most do not change."""
+    return _remembered(raw) if len(raw) <= _USUAL_BYTES else decode_run(raw)
+
+
 class RunRecords:
     """The run records of one repository: key-value partition ``runs:<uid>``."""
 
@@ -70,6 +80,9 @@ class RunRecords:
         self._partition = f"runs:{stores.uid}"
         self._runs: RecordStore[RunRecord] = RecordStore(
             stores.kv, self._partition, prefix=_RUN, encode=encode_run, decode=decode_run
+        )
+        self._listed: RecordStore[RunRecord] = RecordStore(
+            stores.kv, self._partition, prefix=_RUN, encode=encode_run, decode=_decode_again
         )
         self._tries: RecordStore[_Try] = RecordStore(
             stores.kv, self._partition, prefix=_STEP, encode=_TRY.encode, decode=_TRY.decode
@@ -119,10 +132,12 @@ class RunRecords:
             else:
                 yield record
 
-    def latest(self, start: RunRecord | None = None) -> Iterator[RunRecord]:
-        """Yield every run, the latest opened first; reads no more than it yields."""
+    def latest(
+        self, start: RunRecord | None = None, wanted: Callable[[str], bool] = lambda _: True
+    ) -> Iterator[RunRecord]:
+        """Yield the runs with a wanted branch, the latest opened first; reads no others."""
         for row, branch in self.index.opened(b"" if start is None else opened_key(start) + b"\0"):
-            record = self.find_branch(branch)
+            record = self._listed.get(branch) if wanted(branch) else None
             if record is not None and opened_key(record) == row:
                 yield record
 

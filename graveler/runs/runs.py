@@ -11,6 +11,7 @@ from typing import Unpack
 
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike, Moment
+from graveler.base.names import hour_of_run
 from graveler.display import listing
 from graveler.errors import FencedError, InvalidInputError
 from graveler.gates import Gate, as_gates
@@ -200,6 +201,7 @@ class Runs:
         live: bool = False,
         limit: int | None = None,
         after: RunRecord | str | None = None,
+        hours: tuple[Moment, Moment] | None = None,
     ) -> Iterator[RunRecord]:
         """Yield the records of all runs, or of those in one state, the latest opened first.
 
@@ -211,6 +213,8 @@ class Runs:
             after: Only runs after this one, the last of the previous page: its record or its key.
                 A run that was opened again since has a new position; its record keeps the old
                 position.
+            hours: Only runs whose keys name a time from the first one on and before the second one, as
+                `hours` reads them. Of all runs, only these are read.
 
         Raises:
             RunNotFoundError: `after` is the key of no run.
@@ -219,8 +223,23 @@ class Runs:
         args.flag(live, "live"), args.optional(args.count, limit, "limit")
         if not isinstance(after, RunRecord | None):
             after = self._records.get(args.text(after, "after"))
-        source = self._records.live if live or state in LIVE else self._records.latest
-        return islice((one for one in source(after) if state in (None, one.state)), limit)
+        wanted = (
+            _always if hours is None else _between(*(args.moment(each, "hours") for each in hours))
+        )
+        if live or state in LIVE:
+            source = (one for one in self._records.live(after) if wanted(one.branch))
+        else:
+            source = self._records.latest(after, wanted)
+        return islice((one for one in source if state in (None, one.state)), limit)
+
+    def hours(self) -> Iterator[datetime]:
+        """Yield the time that the key of each run names, the latest opened first; no record is read.
+
+        A time is in the first 80 characters, as in ``flights 2013-01-01T05:00Z`` or ``2013/01/01/05:00``,
+        in UTC. Runs without one are left out.
+        """
+        branches = (branch for _, branch in self._records.index.opened(b""))
+        return (hour for hour in map(hour_of_run, branches) if hour is not None)
 
     def states(self) -> Mapping[RunState, int]:
         """Return the number of runs in each state; reads all runs."""
@@ -436,6 +455,18 @@ def _close_failed(run: Run, reason: str) -> None:
             _log.info("run %r: a newer attempt owns it", run.key)
     except Exception:  # noqa: BLE001 - must not mask the run's error
         _log.exception("run %r could not be parked; the next attempt will park it", run.key)
+
+
+def _always(_branch: str) -> bool:
+    return True
+
+
+def _between(since: datetime, until: datetime) -> Callable[[str], bool]:
+    def wanted(branch: str) -> bool:
+        hour = hour_of_run(branch)
+        return hour is not None and since <= hour < until
+
+    return wanted
 
 
 def _checked(given: object) -> StepEnvironment:
