@@ -11,7 +11,7 @@ from pathlib import PurePath
 from graveler.base.arguments import pairs as read_pairs
 from graveler.base.arguments import path_text, plain_prefix, text
 from graveler.errors import InvalidInputError
-from graveler.model import PATH_BYTES, REF_CHARACTERS
+from graveler.model import PATH_BYTES, REF_CHARACTERS, TIMES
 
 _RUNS = "run-"
 _OURS = "graveler."
@@ -162,7 +162,8 @@ def named_hour(key: str) -> datetime | None:
     if found is None:
         return None
     with suppress(ValueError):
-        return datetime(*(int(part or 0) for part in found.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]  # five numbers
+        time = datetime(*(int(part or 0) for part in found.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]  # five numbers
+        return time if TIMES[0] <= time <= TIMES[1] else None
     return None
 
 

@@ -1,6 +1,7 @@
 """The upkeep of a repository: packs, garbage collection, checks, and dumps of its refs."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from graveler import repository as use_cases
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, PermissionDeniedError
 from graveler.lake.history import History
 from graveler.reads.stores import Stores
 from graveler.refs.pack_rule import PACKING
@@ -17,7 +18,7 @@ from graveler.repository.witness.witness import Witness
 
 if TYPE_CHECKING:
     from graveler.base.background import Progress
-    from graveler.fsck.check import FsckReport
+    from graveler.fsck.check import FsckReport, LastCheck
     from graveler.gc.collector import GarbageCollector
     from graveler.gc.marks import Mark
     from graveler.lake.maintenance import Maintenance, Packing
@@ -181,7 +182,7 @@ class Upkeep(History):
         Raises:
             InvalidInputError: `objects` or `rate` is not valid.
         """
-        from graveler.fsck.check import fsck
+        from graveler.fsck.check import LAST_CHECK, LastCheck, fsck
         from graveler.ingest.quarantine import needed_commits
         from graveler.reads.soundness import Depth
 
@@ -207,7 +208,17 @@ class Upkeep(History):
         unsound = self.stores.refs.settings.get(UNSOUND)
         if unsound and report.sound and objects != "none":
             self.stores.refs.settings.change(UNSOUND, lambda _: False)
+        done = LastCheck(self.stores.clock.now(), objects, len(report.problems))
+        with suppress(PermissionDeniedError):  # a check needs no right to write
+            self.stores.refs.settings.change(LAST_CHECK, lambda _: done)
         return report
+
+    @property
+    def last_check(self) -> "LastCheck":
+        """When the repository was checked last, and the number of problems."""
+        from graveler.fsck.check import LAST_CHECK
+
+        return self.stores.refs.settings.get(LAST_CHECK)
 
     def check_kv(self) -> None:
         """Check that the key-value store and the storage belong together.

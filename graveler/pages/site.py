@@ -58,6 +58,13 @@ ROUTES: dict[str, Route] = {
         "Compare",
         ("left", "right", "left_move", "left_when", "right_move", "right_when", "path", "key"),
     ),
+    "runs": Route(
+        "runs", "runs", "Runs", ("month", "folder", "state", "into", "text", "hour", "after")
+    ),
+    "run": Route("runs", "run", "", ("key",)),
+    "gates": Route("gates", "gates", "Gates", ("gate", "into", "only")),
+    "ingestion": Route("ingestion", "ingestion", "Ingestion"),
+    "storage": Route("storage", "storage", "Storage"),
     "search": Route("repository_pages", "search", "", ("q",)),
 }
 """The pages of a repository by their names in addresses, in the order of the navigation.

@@ -226,10 +226,9 @@ class Runs:
         wanted = (
             _always if hours is None else _between(*(args.moment(each, "hours") for each in hours))
         )
+        source: Iterator[RunRecord] = self._records.latest(after, wanted)
         if live or state in LIVE:
             source = (one for one in self._records.live(after) if wanted(one.branch))
-        else:
-            source = self._records.latest(after, wanted)
         return islice((one for one in source if state in (None, one.state)), limit)
 
     def hours(self) -> Iterator[datetime]:

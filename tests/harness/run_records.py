@@ -1,12 +1,10 @@
 """Histories of many hours, written as records: what thousands of publishes would leave."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from graveler.base.background import batches
-from graveler.base.clock import unix_us
 from graveler.base.names import hour_text, run_branch
 from graveler.gates import Judgement, Verdict, Verdicts
 from graveler.lake import Repository

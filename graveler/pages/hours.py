@@ -1,0 +1,217 @@
+"""The calendar of hours: what the runs and the folders of a repository say of each hour of a month."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from math import gcd
+from typing import Any, NamedTuple
+
+from graveler.base import arguments as args
+from graveler.base.names import hour_of_run, hour_text, named_hour
+from graveler.errors import InvalidInputError
+from graveler.lake import Ref, Repository, RunRecord, RunState
+from graveler.model import Prefix
+from graveler.pages.drawing import Square, calendar
+from graveler.pages.page import limited
+from graveler.pages.query import Query
+
+_HOURS, _RUNS = 20_000, 2_000
+_FOLDERS, _NAMES, _LISTED = 50, 400, 20
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_MONTH = re.compile(r"\d{4}-\d{2}")
+_YEAR = re.compile(r"\d{4}/")
+_TIME = re.compile(r"(\d{2})(?::(\d{2}))?/")
+
+SIGNS = {
+    "refused": ("bad", "✕"),
+    "missing": ("bad", "?"),
+    "parked": ("warn", "!"),
+    "open": ("main", "…"),
+    "rolled back": ("warn", "↶"),
+    "abandoned": ("warn", "-"),
+    "published": ("good", "✓"),
+}
+"""The class and the sign of what an hour may be; what needs a look comes first."""
+_STATES = {
+    RunState.PARKED: "parked",
+    RunState.PUBLISHED: "published",
+    RunState.REAPED: "abandoned",
+    RunState.ROLLED_BACK: "rolled back",
+}
+
+
+_LOOKS = ("refused", "missing", "parked")
+
+
+class Hour(NamedTuple):
+    """An hour of the calendar.
+
+    Attributes:
+        kind: A name of `SIGNS`.
+    """
+
+    at: datetime
+    kind: str
+    title: str
+    href: str
+
+
+def kind_of(record: RunRecord) -> str:
+    """Return what a run makes of its hour: a name of `SIGNS`."""
+    refused = record.refusals and record.refusals[-1].reason == record.reason
+    if record.state is RunState.PARKED and refused:
+        return "refused"
+    return _STATES.get(record.state, "open")
+
+
+def month(repository: Repository, query: Query) -> dict[str, Any]:
+    """Return the calendar of a month: by default of the last one of which something is known."""
+    view = repository.ref(repository.stores.default_branch)
+    text, folders = query.text("text"), list(_dated_folders(view))
+    folder = "" if text else query.text("folder", *folders[:1]).strip("/")
+    named, cut = limited(repository.runs.hours(), _HOURS)
+    known = {_hour(each) for each in (*named, *_ends(view, folder))}
+    last = query.moment("hour") or max(known, default=query.now)
+    since = _chosen(query.text("month")) or _first(last)
+    until = _first(since + 31 * _DAY)
+    found, more = limited(repository.runs.list(hours=(since, until)), _RUNS)
+    runs: dict[datetime, list[RunRecord]] = defaultdict(list)
+    for record in found:
+        if text.casefold() in record.key.casefold() and (at := hour_of_run(record.branch)):
+            runs[_hour(at)].append(record)
+    stored = dict(_stored(view, folder, since, until))
+    expects = _expects(runs if text else known | stored.keys())
+    hours = []
+    for number in range((until - since) // _HOUR):
+        at = since + number * _HOUR
+        if at in runs or at in stored:
+            hours.append(_judged(query, at, runs.get(at, ()), stored.get(at, "")))
+        elif expects(at):
+            title = f"{at:%Y-%m-%d %H:%M} missing: no run and no files"
+            hours.append(Hour(at, "missing", title, query.link("runs", hour=hour_text(at))))
+    kinds = [hour.kind for hour in hours]
+    return {
+        "drawn": _drawn(since, until, hours) if hours else "",
+        "counts": [
+            (kind, sign, kinds.count(kind)) for kind, (_, sign) in SIGNS.items() if kind in kinds
+        ],
+        "looks": limited((hour for hour in hours if hour.kind in _LOOKS), _LISTED),
+        "since": since,
+        "before": f"{since - _DAY:%Y-%m}",
+        "after": f"{until:%Y-%m}",
+        "folder": folder,
+        "folders": folders,
+        "cut": cut or more,
+    }
+
+
+def _chosen(text: str) -> datetime | None:
+    if text and not _MONTH.fullmatch(text):
+        raise InvalidInputError(f"month={text!r}: give a month, as in 2013-01")
+    return args.moment(f"{text}-01", "month") if text else None
+
+
+def _first(moment: datetime) -> datetime:
+    return _hour(moment).replace(day=1, hour=0)
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def _names(view: Ref, prefix: str) -> Iterator[str]:
+    """Yield the names of the first folders below a prefix, each with its slash."""
+    below = (item for item in view.list(prefix, delimiter="/") if isinstance(item, Prefix))
+    return (item.path[len(prefix) :] for item in limited(below, _NAMES)[0])
+
+
+def _dated_folders(view: Ref) -> Iterator[str]:
+    """Yield the folders at the top that have folders of years."""
+    for name in limited(_names(view, ""), _FOLDERS)[0]:
+        if any(map(_YEAR.fullmatch, _names(view, name))):
+            yield name
+
+
+def _ends(view: Ref, folder: str) -> Iterator[datetime]:
+    """Yield the first and the last hour with a folder ``YYYY/MM/DD/hh:mm/``."""
+    for end in (min, max) if folder else ():
+        path = f"{folder}/"
+        for _ in range(3):
+            digits = [name for name in _names(view, path) if name[:-1].isdigit()]
+            path += end(digits, default="")
+        day = _day(path[len(folder) + 1 :])
+        hours = [] if day is None else list(_hours(view, path, day))
+        if hours:
+            yield end(hours)[0]
+
+
+def _day(text: str) -> datetime | None:
+    return named_hour(text.rstrip("/"))
+
+
+def _hours(view: Ref, path: str, day: datetime) -> Iterator[tuple[datetime, str]]:
+    for name in _names(view, path):
+        if (found := _TIME.fullmatch(name)) and int(found[1]) < _DAY // _HOUR:
+            yield day.replace(hour=int(found[1])), f"{path}{name}"
+
+
+def _stored(
+    view: Ref, folder: str, since: datetime, until: datetime
+) -> Iterator[tuple[datetime, str]]:
+    """Yield the hours of a month that have a folder, with its path."""
+    prefix = f"{folder}/{since.year:04}/{since:%m}/"
+    for name in _names(view, prefix) if folder else ():
+        day = _day(f"{since.year:04}/{since:%m}/{name}")
+        if day is not None and since <= day < until:
+            yield from _hours(view, prefix + name, day)
+
+
+def _expects(known: Iterable[datetime]) -> Callable[[datetime], bool]:
+    """Return whether an hour is expected: between the first and the last known one, in their rhythm."""
+    hours = sorted(known)
+    step = gcd(*((later - hour) // _HOUR for hour, later in pairwise(hours))) or 1
+
+    def expects(at: datetime) -> bool:
+        return hours[0] <= at <= hours[-1] and (at - hours[0]) // _HOUR % step == 0
+
+    return expects if hours else lambda _: False
+
+
+def _judged(query: Query, at: datetime, runs: Sequence[RunRecord], path: str) -> Hour:
+    """Return an hour as its runs have it, the one that needs a look first; without runs, as files do."""
+    name = f"{at:%Y-%m-%d %H:%M}"
+    order = list(SIGNS)
+    if not runs:
+        return Hour(
+            at,
+            "published",
+            f"{name} published: files, and no run of this hour",
+            query.link("files", path=path),
+        )
+    first = min(runs, key=lambda record: order.index(kind_of(record)))
+    kind = kind_of(first)
+    others = f", and {len(runs) - 1} more runs" if runs[1:] else ""
+    reason = first.reason if kind in _LOOKS else first.on_target
+    title = f"{name} {kind}: {first.key}{others}: {reason or first.on_target}"
+    hour = hour_text(at)
+    href = query.link("runs", hour=hour) if runs[1:] else query.link("run", key=first.key)
+    return Hour(at, kind, title, href)
+
+
+def _drawn(since: datetime, until: datetime, hours: Iterable[Hour]) -> str:
+    squares = {hour.at: Square(*_look(hour)) for hour in hours}
+    rows = []
+    for number in range((until - since).days):
+        day = since + number * _DAY
+        places = (day + hour * _HOUR for hour in range(_DAY // _HOUR))
+        row = [squares.get(at) or Square("none", f"{at:%Y-%m-%d %H:%M}") for at in places]
+        rows.append((f"{day:%d %a}", row))
+    heads = [f"{hour:02}" for hour in range(_DAY // _HOUR)]
+    return calendar(rows, heads, label=f"Hours of {since:%B %Y}, UTC")
+
+
+def _look(hour: Hour) -> tuple[str, str, str, str]:
+    style, sign = SIGNS[hour.kind]
+    return style, hour.title, hour.href, sign

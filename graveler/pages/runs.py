@@ -1,0 +1,178 @@
+"""The pages of runs: the calendar of hours with a table of runs, and one run."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any
+
+from graveler.base.names import hour_of_run
+from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.lake import Origin, Publish, Refusal, Repository, RunRecord, RunState
+from graveler.model import Commit
+from graveler.pages.hours import kind_of, month
+from graveler.pages.page import Page, limited
+from graveler.pages.query import Query
+
+_SHOWN, _LOOKED = 50, 500
+_STEPS, _ROWS = 100, 40
+_STATES = tuple(str(state).lower() for state in RunState if state is not RunState.NONE)
+_UNFINISHED = ("open", "publishing", "parked")
+
+
+def runs(repository: Repository, query: Query) -> Page:
+    """Return the calendar of a month, and the runs that a filter lets through, the latest opened first."""
+    values = {**month(repository, query), **_table(repository, query), "states": _STATES}
+    return Page("runs", "Runs", values)
+
+
+def _table(repository: Repository, query: Query) -> dict[str, Any]:
+    state = query.choice("state", ("", *_STATES))
+    into, text, hour = query.text("into"), query.text("text").casefold(), query.moment("hour")
+    listed = repository.runs.list(
+        live=state in _UNFINISHED,
+        after=query.text("after") or None,
+        hours=None if hour is None else (hour, hour + timedelta(hours=1)),
+    )
+    looked, more = limited(listed, _LOOKED)
+    fitting = [
+        number
+        for number, record in enumerate(looked, 1)
+        if state in ("", str(record.state).lower())
+        and into in ("", record.into)
+        and text in record.key.casefold()
+    ]
+    end = fitting[_SHOWN - 1] if fitting[_SHOWN:] else len(looked)
+    found = (looked[number - 1] for number in fitting[:_SHOWN])
+    return {
+        "found": [_row(record) for record in repository.runs.on_targets(found)],
+        "last": looked[end - 1].key if more or end < len(looked) else "",
+        "looked": end,
+    }
+
+
+def _row(record: RunRecord) -> dict[str, Any]:
+    gates = record.refusals[-1].gates if kind_of(record) == "refused" else ()
+    return {"record": record, "hour": hour_of_run(record.branch), "gates": gates}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to copy, and what it does."""
+
+    text: str
+    does: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to a run; `attempt` is None where the record does not keep it."""
+
+    at: datetime
+    what: str
+    attempt: int | None = None
+    publish: Publish | None = None
+    refusal: Refusal | None = None
+
+
+def command(repository: Repository, *words: str) -> str:
+    """Return a command of the command line about a repository, as a shell takes it."""
+    return shlex.join(["graveler", "--repo", repository.name, *words])
+
+
+def run(repository: Repository, query: Query) -> Page:
+    """Return one run: attempts, steps, inputs, verdicts, and the way out."""
+    key = query.text("key")
+    if not key:
+        raise InvalidInputError("key: give the key of a run; the page of runs lists them")
+    (record,) = repository.runs.on_targets([repository.runs.get(key)])
+    steps, more = limited(_steps(repository, record), _STEPS)
+    values = {
+        "record": record,
+        "hour": hour_of_run(record.branch),
+        "kind": kind_of(record),
+        "events": sorted(_events(record), key=attrgetter("at"), reverse=True),
+        "steps": steps,
+        "more_steps": more,
+        "facts": {verdict.gate: facts(verdict.facts) for verdict in record.verdicts},
+        "origin": Origin.of(record.metadata),
+        "ways": list(_ways_out(repository, record, query)) if key.isprintable() else [],
+        "show": command(repository, "run", "show", *_named(key)),
+    }
+    return Page("run", key, values)
+
+
+def _named(key: str) -> tuple[str, ...]:
+    """Return the arguments that name a run; a key may look like an option."""
+    return ("--", key) if key.startswith("-") else (key,)
+
+
+def _events(record: RunRecord) -> Iterator[Event]:
+    """Yield what the record keeps of all attempts."""
+    yield Event(record.created, "opened", 1)
+    if record.attempt > 1:
+        yield Event(record.opened, "opened again", record.attempt)
+    for publish in record.publishes:
+        yield Event(publish.at, "published", publish.attempt, publish)
+    for refusal in record.refusals:
+        yield Event(refusal.at, "refused", refusal=refusal)
+    if record.state is RunState.PARKED:
+        yield Event(record.updated, "parked", record.attempt)
+    elif record.state is RunState.REAPED:
+        yield Event(record.updated, "abandoned", record.attempt)
+
+
+def _steps(repository: Repository, record: RunRecord) -> Iterator[Commit]:
+    """Yield the commits of the run on its branch, the latest first."""
+    try:
+        head = repository.commit(record.branch if record.live else record.head or record.base)
+    except RefNotFoundError:
+        return
+
+    def own(commit: Commit) -> bool:
+        pairs = commit.metadata
+        return pairs.get("graveler.run") == record.key and "graveler.published" not in pairs
+
+    yield from takewhile(own, repository.log(head.id, first_parent=True))
+
+
+def facts(reported: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what a gate reported as names and texts; a table of it as one line a row."""
+    return limited(_rows(reported.items()), _ROWS)[0]
+
+
+def _rows(items: Iterable[tuple[Any, Any]], above: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in items:
+        if isinstance(value, Mapping):
+            yield from _rows(value.items(), f"{above}{name} ")
+        else:
+            shown = f"{value:,}" if isinstance(value, int | float) else str(value)
+            yield f"{above}{name}", shown
+
+
+def _ways_out(repository: Repository, record: RunRecord, query: Query) -> Iterator[Command]:
+    """Yield the commands that lead on from the state of a run."""
+
+    def way(does: str, *words: str) -> Command:
+        return Command(command(repository, "run", *words), does)
+
+    key = _named(record.key)
+    resumes = f"opens attempt {record.attempt + 1}"
+    if record.state is RunState.PARKED:
+        yield way(f"{resumes}, which resumes the commits of the run", "open", *key)
+        yield way("gives it up: the branch is deleted, the record stays", "abandon", *key)
+    elif record.live:
+        if record.expired(query.now):
+            yield way("parks every attempt whose lease is over", "reap", "--yes")
+        yield way("asks the gates now; nothing moves", "preview", f"--run={record.key}")
+        yield way("publishes it, if the gates pass", "publish", f"--run={record.key}")
+        yield way("sets it aside: its commits wait for the next attempt", "park", *key)
+    else:
+        yield way(f"{resumes}, which starts from {record.into} as it is now", "open", *key)
+    if record.published is not None and record.published.changed:
+        yield way(
+            "shows what a rollback reverts, and who has read it", "rollback", "--dry-run", *key
+        )
+        yield way(f"reverts what {record.into} has of it, by one commit", "rollback", *key)
