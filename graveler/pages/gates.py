@@ -11,6 +11,7 @@ from typing import Any
 from graveler.base.names import hour_text, named_hour
 from graveler.errors import RefNotFoundError
 from graveler.gates import Judgement, NamedGate, Verdict
+from graveler.ingest import INGEST
 from graveler.lake import Repository
 from graveler.pages.drawing import curve
 from graveler.pages.page import Page, limited
@@ -105,13 +106,11 @@ def _hour(judgement: Judgement) -> str:
 def _row(repository: Repository, judgement: Judgement) -> dict[str, Any]:
     verdicts = sorted(judgement.verdicts, key=lambda verdict: (not verdict.refuses, verdict.passed))
     hour = named_hour(judgement.run)
-    name = "" if hour is None else hour_text(hour)
-    if not judgement.run:
-        name = _metadata(repository, judgement.commit).get("hour", "")
     return {
         "judgement": judgement,
         "at": datetime.fromisoformat(judgement.at),
-        "hour": name,
+        "hour": "" if hour is None else hour_text(hour),
+        "ingested": INGEST in _metadata(repository, judgement.commit),
         "verdicts": [(verdict, facts(verdict.facts)) for verdict in verdicts],
     }
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from graveler.base import arguments as args
 from graveler.base.names import hour_of_run, hour_text, named_hour
 from graveler.errors import InvalidInputError
+from graveler.ingest import Ingestion
+from graveler.ingest.records import IngestRecords, branches_of
 from graveler.lake import Ref, Repository, RunRecord, RunState
 from graveler.model import Prefix
 from graveler.pages.drawing import Square, calendar
@@ -19,6 +21,8 @@ from graveler.pages.query import Query
 
 _HOURS, _RUNS = 20_000, 2_000
 _FOLDERS, _NAMES, _LISTED = 50, 400, 20
+_INGESTIONS, _HELD, _LONGEST = 20, 200, 200
+_USUAL = "ingest"
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _YEAR = re.compile(r"\d{4}/")
@@ -42,14 +46,17 @@ _STATES = {
 }
 
 
-_LOOKS = ("refused", "missing", "parked")
+_ORDER = tuple(SIGNS)
+_LOOKS = _ORDER[:3]
 
 
 class Hour(NamedTuple):
-    """An hour of the calendar.
+    """What is known of an hour.
 
     Attributes:
         kind: A name of `SIGNS`.
+        title: What tells it, and why.
+        href: The page that has more.
     """
 
     at: datetime
@@ -69,28 +76,26 @@ def kind_of(record: RunRecord) -> str:
 def month(repository: Repository, query: Query) -> dict[str, Any]:
     """Return the calendar of a month: by default of the last one of which something is known."""
     view = repository.ref(repository.stores.default_branch)
-    text, folders = query.text("text"), list(_dated_folders(view))
+    text, folders = query.text("text").casefold(), list(_dated_folders(view))
     folder = "" if text else query.text("folder", *folders[:1]).strip("/")
     named, cut = limited(repository.runs.hours(), _HOURS)
-    known = {_hour(each) for each in (*named, *_ends(view, folder))}
+    told = [hour for hour in _of_ingestions(repository, query) if text in hour.title.casefold()]
+    known = {_hour(each) for each in (*named, *_ends(view, folder))} | {hour.at for hour in told}
     last = query.moment("hour") or max(known, default=query.now)
     since = _chosen(query.text("month")) or _first(last)
     until = _first(since + 31 * _DAY)
     found, more = limited(repository.runs.list(hours=(since, until)), _RUNS)
-    runs: dict[datetime, list[RunRecord]] = defaultdict(list)
-    for record in found:
-        if text.casefold() in record.key.casefold() and (at := hour_of_run(record.branch)):
-            runs[_hour(at)].append(record)
-    stored = dict(_stored(view, folder, since, until))
-    expects = _expects(runs if text else known | stored.keys())
-    hours = []
-    for number in range((until - since) // _HOUR):
-        at = since + number * _HOUR
-        if at in runs or at in stored:
-            hours.append(_judged(query, at, runs.get(at, ()), stored.get(at, "")))
-        elif expects(at):
-            title = f"{at:%Y-%m-%d %H:%M} missing: no run and no files"
-            hours.append(Hour(at, "missing", title, query.link("runs", hour=hour_text(at))))
+    told += (_of_run(query, record) for record in found if text in record.key.casefold())
+    by_hour: dict[datetime, list[Hour]] = defaultdict(list)
+    for hour in told:
+        by_hour[hour.at].append(hour)
+    for at, path in _stored(view, folder, since, until):
+        if at not in by_hour:
+            href = query.link("files", path=path)
+            by_hour[at].append(Hour(at, "published", "files, and no run of this hour", href))
+    expects = _expects(by_hour if text else known | by_hour.keys())
+    places = (since + number * _HOUR for number in range((until - since) // _HOUR))
+    hours = [_worst(query, at, by_hour[at]) for at in places if by_hour[at] or expects(at)]
     kinds = [hour.kind for hour in hours]
     return {
         "drawn": _drawn(since, until, hours) if hours else "",
@@ -105,6 +110,49 @@ def month(repository: Repository, query: Query) -> dict[str, Any]:
         "folders": folders,
         "cut": cut or more,
     }
+
+
+def ingestions(repository: Repository) -> Iterator[Ingestion]:
+    """Yield the ingestions that have had a tick, and the one of the usual name before its first tick."""
+    stores = repository.stores
+    usual = [_USUAL] if stores.refs.branches.find(_USUAL) is not None else []
+    for name in dict.fromkeys((*usual, *branches_of(stores))):
+        into = IngestRecords(stores, name).standing().into or stores.default_branch
+        if into != name:
+            yield repository.ingestion(name, into=into)
+
+
+def _of_ingestions(repository: Repository, query: Query) -> Iterator[Hour]:
+    """Yield the hours that ingestions have not published."""
+    href = query.link("ingestion")
+    for ingestion in limited(ingestions(repository), _INGESTIONS)[0]:
+        for number, hour in enumerate(ingestion.pending()[:_HELD]):
+            kind, why = "open", "committed, and not published"
+            if hour.refused is not None:
+                kind, why = ("open" if number else "refused"), hour.refused.reason
+            if at := named_hour(hour.hour):
+                yield Hour(_hour(at), kind, f"{ingestion.name}: {why}", href)
+        for kept in ingestion.quarantined()[:_HELD]:
+            for at in filter(None, map(named_hour, kept.hours)):
+                yield Hour(_hour(at), "refused", f"{kept.name}: {kept.refusal.reason}", href)
+
+
+def _of_run(query: Query, record: RunRecord) -> Hour:
+    kind = kind_of(record)
+    why = record.reason if record.reason and kind in _LOOKS else record.on_target
+    at = hour_of_run(record.branch) or record.opened
+    return Hour(_hour(at), kind, f"{record.key}: {why}", query.link("run", key=record.key))
+
+
+def _worst(query: Query, at: datetime, told: Sequence[Hour]) -> Hour:
+    """Return what an hour is by all that is known of it: what needs a look comes first."""
+    href = query.link("runs", hour=hour_text(at))
+    if not told:
+        return Hour(at, "missing", f"{at:%Y-%m-%d %H:%M} missing: no run and no files", href)
+    first = min(told, key=lambda hour: _ORDER.index(hour.kind))
+    others = f" (and {len(told) - 1} more)" if told[1:] else ""
+    title = f"{at:%Y-%m-%d %H:%M} {first.kind}: {first.title}"[:_LONGEST] + others
+    return Hour(at, first.kind, title, href if others else first.href)
 
 
 def _chosen(text: str) -> datetime | None:
@@ -177,27 +225,6 @@ def _expects(known: Iterable[datetime]) -> Callable[[datetime], bool]:
         return hours[0] <= at <= hours[-1] and (at - hours[0]) // _HOUR % step == 0
 
     return expects if hours else lambda _: False
-
-
-def _judged(query: Query, at: datetime, runs: Sequence[RunRecord], path: str) -> Hour:
-    """Return an hour as its runs have it, the one that needs a look first; without runs, as files do."""
-    name = f"{at:%Y-%m-%d %H:%M}"
-    order = list(SIGNS)
-    if not runs:
-        return Hour(
-            at,
-            "published",
-            f"{name} published: files, and no run of this hour",
-            query.link("files", path=path),
-        )
-    first = min(runs, key=lambda record: order.index(kind_of(record)))
-    kind = kind_of(first)
-    others = f", and {len(runs) - 1} more runs" if runs[1:] else ""
-    reason = first.reason if kind in _LOOKS else first.on_target
-    title = f"{name} {kind}: {first.key}{others}: {reason or first.on_target}"
-    hour = hour_text(at)
-    href = query.link("runs", hour=hour) if runs[1:] else query.link("run", key=first.key)
-    return Hour(at, kind, title, href)
 
 
 def _drawn(since: datetime, until: datetime, hours: Iterable[Hour]) -> str:

@@ -5,18 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from graveler.errors import InvalidInputError
-from graveler.ingest import Hour, Quarantine, Refusal
+from graveler.ingest import Hour, Ingestion, Quarantine, Refusal
 from graveler.ingest.hours import path_hour
-from graveler.ingest.records import IngestRecords, branches_of
 from graveler.lake import Repository
 from graveler.model import Change, Commit
+from graveler.pages.hours import ingestions
 from graveler.pages.page import Page, limited
 from graveler.pages.query import Query
 from graveler.pages.runs import command
 
 _BRANCHES, _STAGED, _SHOWN = 20, 1_000, 20
-_USUAL = "ingest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +48,14 @@ class State:
 
 def ingestion(repository: Repository, query: Query) -> Page:
     """Return the state of each ingestion branch."""
-    names, more = limited(_names(repository), _BRANCHES)
-    states = [state for name in names if (state := _state(repository, name)) is not None]
+    found, more = limited(ingestions(repository), _BRANCHES)
+    states = [_state(repository, each) for each in found]
     values: dict[str, Any] = {"states": states, "more": more, "counted": _STAGED}
     return Page("ingestion", "Ingestion", values)
 
 
-def _names(repository: Repository) -> Iterator[str]:
-    """Yield the branches that have had a tick, and the one of the usual name before its first tick."""
-    ticked = list(branches_of(repository.stores))
-    if _USUAL not in ticked and repository.stores.refs.branches.find(_USUAL) is not None:
-        yield _USUAL
-    yield from ticked
-
-
-def _state(repository: Repository, name: str) -> State | None:
-    into = IngestRecords(repository.stores, name).standing().into
-    into = into or repository.stores.default_branch
-    try:
-        given = repository.ingestion(name, into=into)
-    except InvalidInputError:
-        return None  # the default branch itself has the usual name
+def _state(repository: Repository, given: Ingestion) -> State:
+    name, into = given.name, given.into
     exists = repository.stores.refs.branches.find(name) is not None
     branch = repository.branch(name) if exists else None
     changes, more = limited(branch.uncommitted() if branch else (), _STAGED)

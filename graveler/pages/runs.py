@@ -148,8 +148,13 @@ def _rows(items: Iterable[tuple[Any, Any]], above: str = "") -> Iterator[tuple[s
         if isinstance(value, Mapping):
             yield from _rows(value.items(), f"{above}{name} ")
         else:
-            shown = f"{value:,}" if isinstance(value, int | float) else str(value)
-            yield f"{above}{name}", shown
+            yield f"{above}{name}", _fact(value)
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_fact, value))
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def _ways_out(repository: Repository, record: RunRecord, query: Query) -> Iterator[Command]:
