@@ -25,7 +25,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-keep bench-scale bench-spark storm torture
+.PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-keep bench-ui bench-scale bench-spark storm torture
 .PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-package test-lowest
 .PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference
 
@@ -158,6 +158,9 @@ bench: $(READY) ## the benchmarks
 
 bench-keep: $(READY) ## measures a server of Keep and its data manager
 	$(BIN)/python -m tests.bench keep
+
+bench-ui: $(READY) ## measures the pages over 1,000,000 files and 10,000 runs
+	$(BIN)/python -m tests.bench ui
 
 bench-scale: $(READY) ## lakes of ten million entries: half an hour and 20 GB; ARGS='--folder DIR stat hourly'
 	$(BIN)/python -m tests.bench.scale $(ARGS)

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from math import gcd
@@ -18,11 +18,12 @@ from graveler.model import Prefix
 from graveler.pages.drawing import Square, calendar
 from graveler.pages.page import limited
 from graveler.pages.query import Query
+from graveler.runs.record import RunOutline, was_refused
 
 _HOURS, _RUNS = 20_000, 2_000
 _FOLDERS, _NAMES, _LISTED = 50, 400, 20
 _INGESTIONS, _HELD, _LONGEST = 20, 200, 200
-_USUAL = "ingest"
+_USUAL, _FILES = "ingest", "files, and no run of this hour"
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _YEAR = re.compile(r"\d{4}/")
@@ -50,14 +51,24 @@ _ORDER = tuple(SIGNS)
 _LOOKS = _ORDER[:3]
 
 
-class Hour(NamedTuple):
-    """What is known of an hour.
+class Told(NamedTuple):
+    """What a run, an ingestion or a folder tells of an hour.
 
     Attributes:
         kind: A name of `SIGNS`.
-        title: What tells it, and why.
-        href: The page that has more.
+        text: What tells it, and why.
+        page: The page that has more, with its parameters.
     """
+
+    at: datetime
+    kind: str
+    text: str
+    page: str
+    given: Mapping[str, str] = {}
+
+
+class Hour(NamedTuple):
+    """An hour of the calendar."""
 
     at: datetime
     kind: str
@@ -65,12 +76,9 @@ class Hour(NamedTuple):
     href: str
 
 
-def kind_of(record: RunRecord) -> str:
+def kind_of(run: RunRecord | RunOutline) -> str:
     """Return what a run makes of its hour: a name of `SIGNS`."""
-    refused = record.refusals and record.refusals[-1].reason == record.reason
-    if record.state is RunState.PARKED and refused:
-        return "refused"
-    return _STATES.get(record.state, "open")
+    return "refused" if was_refused(run) else _STATES.get(run.state, "open")
 
 
 def month(repository: Repository, query: Query) -> dict[str, Any]:
@@ -79,20 +87,19 @@ def month(repository: Repository, query: Query) -> dict[str, Any]:
     text, folders = query.text("text").casefold(), list(_dated_folders(view))
     folder = "" if text else query.text("folder", *folders[:1]).strip("/")
     named, cut = limited(repository.runs.hours(), _HOURS)
-    told = [hour for hour in _of_ingestions(repository, query) if text in hour.title.casefold()]
+    told = list(_of_ingestions(repository, text))
     known = {_hour(each) for each in (*named, *_ends(view, folder))} | {hour.at for hour in told}
     last = query.moment("hour") or max(known, default=query.now)
     since = _chosen(query.text("month")) or _first(last)
     until = _first(since + 31 * _DAY)
-    found, more = limited(repository.runs.list(hours=(since, until)), _RUNS)
-    told += (_of_run(query, record) for record in found if text in record.key.casefold())
-    by_hour: dict[datetime, list[Hour]] = defaultdict(list)
-    for hour in told:
-        by_hour[hour.at].append(hour)
+    found, more = limited(repository.runs.outlines(since, until), _RUNS)
+    told += (_of_run(run) for run in found if text in run.key.casefold())
+    by_hour: dict[datetime, list[Told]] = defaultdict(list)
+    for each in told:
+        by_hour[each.at].append(each)
     for at, path in _stored(view, folder, since, until):
         if at not in by_hour:
-            href = query.link("files", path=path)
-            by_hour[at].append(Hour(at, "published", "files, and no run of this hour", href))
+            by_hour[at].append(Told(at, "published", _FILES, "files", {"path": path}))
     expects = _expects(by_hour if text else known | by_hour.keys())
     places = (since + number * _HOUR for number in range((until - since) // _HOUR))
     hours = [_worst(query, at, by_hour[at]) for at in places if by_hour[at] or expects(at)]
@@ -122,37 +129,40 @@ def ingestions(repository: Repository) -> Iterator[Ingestion]:
             yield repository.ingestion(name, into=into)
 
 
-def _of_ingestions(repository: Repository, query: Query) -> Iterator[Hour]:
-    """Yield the hours that ingestions have not published."""
-    href = query.link("ingestion")
-    for ingestion in limited(ingestions(repository), _INGESTIONS)[0]:
+def _of_ingestions(repository: Repository, text: str) -> Iterator[Told]:
+    """Yield the hours that ingestions whose names have a text have not published."""
+    fitting = (each for each in ingestions(repository) if text in each.name.casefold())
+    for ingestion in limited(fitting, _INGESTIONS)[0]:
         for number, hour in enumerate(ingestion.pending()[:_HELD]):
             kind, why = "open", "committed, and not published"
             if hour.refused is not None:
                 kind, why = ("open" if number else "refused"), hour.refused.reason
             if at := named_hour(hour.hour):
-                yield Hour(_hour(at), kind, f"{ingestion.name}: {why}", href)
+                yield Told(_hour(at), kind, f"{ingestion.name}: {why}", "ingestion")
         for kept in ingestion.quarantined()[:_HELD]:
             for at in filter(None, map(named_hour, kept.hours)):
-                yield Hour(_hour(at), "refused", f"{kept.name}: {kept.refusal.reason}", href)
+                why = f"{kept.name}: {kept.refusal.reason}"
+                yield Told(_hour(at), "refused", why, "ingestion")
 
 
-def _of_run(query: Query, record: RunRecord) -> Hour:
-    kind = kind_of(record)
-    why = record.reason if record.reason and kind in _LOOKS else record.on_target
-    at = hour_of_run(record.branch) or record.opened
-    return Hour(_hour(at), kind, f"{record.key}: {why}", query.link("run", key=record.key))
+def _of_run(run: RunOutline) -> Told:
+    kind, at = kind_of(run), hour_of_run(run.branch) or run.opened
+    why = run.reason if run.reason and kind in _LOOKS else f"into {run.into}"
+    return Told(_hour(at), kind, f"{run.key}: {why}", "run", {"key": run.key})
 
 
-def _worst(query: Query, at: datetime, told: Sequence[Hour]) -> Hour:
-    """Return what an hour is by all that is known of it: what needs a look comes first."""
+def _worst(query: Query, at: datetime, told: Sequence[Told]) -> Hour:
+    """Return what an hour is by all that is told of it: what needs a look comes first."""
+    name = f"{at:%Y-%m-%d %H:%M}"
+    if len(told) == 1:
+        _, kind, text, page, given = told[0]
+        return Hour(at, kind, f"{name} {kind}: {text}"[:_LONGEST], query.link(page, **given))
     href = query.link("runs", hour=hour_text(at))
     if not told:
-        return Hour(at, "missing", f"{at:%Y-%m-%d %H:%M} missing: no run and no files", href)
-    first = min(told, key=lambda hour: _ORDER.index(hour.kind))
-    others = f" (and {len(told) - 1} more)" if told[1:] else ""
-    title = f"{at:%Y-%m-%d %H:%M} {first.kind}: {first.title}"[:_LONGEST] + others
-    return Hour(at, first.kind, title, href if others else first.href)
+        return Hour(at, "missing", f"{name} missing: no run and no files", href)
+    first = min(told, key=lambda each: _ORDER.index(each.kind))
+    title = f"{name} {first.kind}: {first.text}"[:_LONGEST]
+    return Hour(at, first.kind, f"{title} (and {len(told) - 1} more)", href)
 
 
 def _chosen(text: str) -> datetime | None:

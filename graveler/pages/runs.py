@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from graveler.base.names import hour_of_run
-from graveler.errors import InvalidInputError, RefNotFoundError
+from graveler.errors import RefNotFoundError
 from graveler.lake import Origin, Publish, Refusal, Repository, RunRecord, RunState
 from graveler.model import Commit
 from graveler.pages.hours import kind_of, month
@@ -36,21 +36,19 @@ def _table(repository: Repository, query: Query) -> dict[str, Any]:
         after=query.text("after") or None,
         hours=None if hour is None else (hour, hour + timedelta(hours=1)),
     )
-    looked, more = limited(listed, _LOOKED)
-    fitting = [
-        number
-        for number, record in enumerate(looked, 1)
-        if state in ("", str(record.state).lower())
-        and into in ("", record.into)
-        and text in record.key.casefold()
-    ]
-    end = fitting[_SHOWN - 1] if fitting[_SHOWN:] else len(looked)
-    found = (looked[number - 1] for number in fitting[:_SHOWN])
-    return {
-        "found": [_row(record) for record in repository.runs.on_targets(found)],
-        "last": looked[end - 1].key if more or end < len(looked) else "",
-        "looked": end,
-    }
+    found: list[RunRecord] = []
+    looked, last = 0, ""
+    for record in listed:
+        if len(found) == _SHOWN or looked == _LOOKED:
+            break
+        looked, last = looked + 1, record.key
+        fits = state in ("", str(record.state).lower()) and into in ("", record.into)
+        if fits and text in record.key.casefold():
+            found.append(record)
+    else:
+        last = ""  # there are no more
+    shown = [_row(record) for record in repository.runs.on_targets(found)]
+    return {"found": shown, "last": last, "looked": looked}
 
 
 def _row(record: RunRecord) -> dict[str, Any]:
@@ -83,10 +81,10 @@ def command(repository: Repository, *words: str) -> str:
 
 
 def run(repository: Repository, query: Query) -> Page:
-    """Return one run: attempts, steps, inputs, verdicts, and the way out."""
+    """Return one run: attempts, steps, inputs, verdicts, and the way out. Without a key, list runs."""
     key = query.text("key")
     if not key:
-        raise InvalidInputError("key: give the key of a run; the page of runs lists them")
+        return runs(repository, query)
     (record,) = repository.runs.on_targets([repository.runs.get(key)])
     steps, more = limited(_steps(repository, record), _STEPS)
     values = {

@@ -13,10 +13,11 @@ from graveler.errors import (
     PermissionDeniedError,
     RepositoryNotFoundError,
 )
-from graveler.lake import Lake
+from graveler.lake import Lake, Repository
 from graveler.pages.page import Page
 from graveler.pages.query import Query
 
+_KEPT = 8
 _TITLES = {
     400: "The address cannot be read",
     401: "A token is needed",
@@ -78,6 +79,7 @@ class Site:
 
     def __init__(self, lake: Lake, *, clock: Clock | None = None) -> None:
         self._lake = lake
+        self._repositories: dict[str, Repository] = {}
         self._clock = clock or SystemClock()
 
     def answer(
@@ -123,10 +125,20 @@ class Site:
         if route is None:
             raise NotFoundError(f"no page {query.page!r}; the navigation has the pages")
         page = getattr(import_module(f"graveler.pages.{route.module}"), route.function)
-        made = page(self._lake.repository(query.repository), query)
+        made = page(self._repository(query.repository), query)
         if not isinstance(made, Page):
             raise TypeError(f"{route.module}.{route.function} returned {made!r}, not a Page")
         return made
+
+    def _repository(self, name: str) -> Repository:
+        """Return a repository; the one of the last page, which remembers the commits it has read."""
+        opened = self._lake.repository(name)
+        kept = self._repositories.get(name)
+        if kept is None or kept.stores.uid != opened.stores.uid or kept.storage != opened.storage:
+            if len(self._repositories) >= _KEPT:
+                self._repositories = {}
+            kept = self._repositories[name] = opened
+        return kept
 
 
 def failure(error: Exception, status: int = 0) -> Page:

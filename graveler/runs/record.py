@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Self
 
 from graveler.base.records import (
@@ -190,6 +191,25 @@ class RunRecord(Shown):
 
 
 @dataclass(frozen=True, slots=True)
+class RunOutline:
+    """A part of the record of a run, which is read faster; see `RunRecord`."""
+
+    key: str
+    state: RunState
+    branch: Name
+    into: Name
+    opened: datetime
+    reason: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+
+def was_refused(run: RunOutline | RunRecord) -> bool:
+    """Return whether a run is parked because a publish of it was refused."""
+    parked = run.state is RunState.PARKED and run.refusals != ()
+    return parked and run.refusals[-1].reason == run.reason
+
+
+@dataclass(frozen=True, slots=True)
 class RunHandle:
     """The handle of one attempt, for another process, as through XCom, Pipes or a queue.
 
@@ -321,6 +341,11 @@ RUN = Schema(
     },
     added=("head", "candidate", "fresh"),
 )
+
+
+_OUTLINE = Schema(RunOutline, "run record", types={"refusals": array(Schema(Refusal).row())})
+decode_outline = lru_cache(maxsize=1 << 13)(_OUTLINE.decode)
+"""Returns the outline of these bytes; a page shows the same ones again."""
 
 
 def encode_run(record: RunRecord) -> bytes:

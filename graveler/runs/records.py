@@ -15,9 +15,9 @@ second kind. A surplus row is harmless, because a reader compares it with the re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
+from graveler.base.background import batches
 from graveler.base.clock import unix_us
 from graveler.base.names import run_branch
 from graveler.base.read_only import refuse_writes
@@ -30,9 +30,16 @@ from graveler.errors import (
     RunNotFoundError,
 )
 from graveler.kv.record_store import ABSENT_VERSION, Place, RecordStore, Version
-from graveler.kv.store import KVStore
+from graveler.kv.store import MAX_KEYS, KVStore
 from graveler.reads.stores import Stores
-from graveler.runs.record import RunHandle, RunRecord, decode_run, encode_run
+from graveler.runs.record import (
+    RunHandle,
+    RunOutline,
+    RunRecord,
+    decode_outline,
+    decode_run,
+    encode_run,
+)
 
 _RUN = b"run/"
 _STEP = b"step/"
@@ -41,7 +48,6 @@ _DUE = b"due/"
 _FIRST = b"1"
 _LAST = b"2"
 _NEWEST = 2**63 - 1
-_USUAL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +70,6 @@ class _Try:
 _TRY = Schema(_Try, "step record", added=("owner", "joined", "joined_in"))
 
 
-_remembered = lru_cache(maxsize=1 << 11)(decode_run)
-
-
-def _decode_again(raw: bytes) -> RunRecord:
-    """Return the record of these bytes: pages list the same runs again, and most do not change."""
-    return _remembered(raw) if len(raw) <= _USUAL_BYTES else decode_run(raw)
-
-
 class RunRecords:
     """The run records of one repository: key-value partition ``runs:<uid>``."""
 
@@ -80,9 +78,6 @@ class RunRecords:
         self._partition = f"runs:{stores.uid}"
         self._runs: RecordStore[RunRecord] = RecordStore(
             stores.kv, self._partition, prefix=_RUN, encode=encode_run, decode=decode_run
-        )
-        self._listed: RecordStore[RunRecord] = RecordStore(
-            stores.kv, self._partition, prefix=_RUN, encode=encode_run, decode=_decode_again
         )
         self._tries: RecordStore[_Try] = RecordStore(
             stores.kv, self._partition, prefix=_STEP, encode=_TRY.encode, decode=_TRY.decode
@@ -137,9 +132,19 @@ class RunRecords:
     ) -> Iterator[RunRecord]:
         """Yield the runs with a wanted branch, the latest opened first; reads no others."""
         for row, branch in self.index.opened(b"" if start is None else opened_key(start) + b"\0"):
-            record = self._listed.get(branch) if wanted(branch) else None
+            record = self.find_branch(branch) if wanted(branch) else None
             if record is not None and opened_key(record) == row:
                 yield record
+
+    def outlines(self, wanted: Callable[[str], bool]) -> Iterator[RunOutline]:
+        """Yield the outlines of the runs with a wanted branch, the latest opened first."""
+        rows = ((row, branch) for row, branch in self.index.opened(b"") if wanted(branch))
+        for some in batches(rows, MAX_KEYS):
+            keys = [(self._partition, _RUN + branch.encode()) for _, branch in some]
+            for (row, _), stored in zip(some, self.stores.kv.get_many(keys), strict=True):
+                outline = None if stored is None else decode_outline(stored.value)
+                if outline is not None and opened_key(outline) == row:
+                    yield outline
 
     def live(self, start: RunRecord | None = None) -> Iterator[RunRecord]:
         """Yield the runs that are not over, the latest opened first; reads no others."""
@@ -354,7 +359,7 @@ def _due_row(record: RunRecord) -> bytes:
     return _due_key(record.branch, min(record.lease_until, record.expires or record.lease_until))
 
 
-def opened_key(record: RunRecord) -> bytes:
+def opened_key(record: RunRecord | RunOutline) -> bytes:
     """Return the key of the row with which listings find a run; keys sort the latest run first."""
     return _opened_key(record.branch, record.opened)
 

@@ -23,7 +23,7 @@ from graveler.runs import lifecycle
 from graveler.runs.attempt import Attempt
 from graveler.runs.opener import RunTerms, Terms, open_or_attach, open_run
 from graveler.runs.reaper import Reaped, reap, reap_due
-from graveler.runs.record import LIVE, RunHandle, RunRecord
+from graveler.runs.record import LIVE, RunHandle, RunOutline, RunRecord
 from graveler.runs.records import RunRecords
 from graveler.runs.rollback import Rollback, RollbackPlan, on_targets, plan, readers, rollback
 from graveler.runs.run import Run
@@ -239,6 +239,16 @@ class Runs:
         """
         branches = (branch for _, branch in self._records.index.opened(b""))
         return (hour for hour in map(hour_of_run, branches) if hour is not None)
+
+    def outlines(self, since: Moment, until: Moment) -> Iterator[RunOutline]:
+        """Yield the outlines of the runs whose keys name a time, as `list` does with `hours`.
+
+        Args:
+            since: The first time.
+            until: The time after the last one.
+        """
+        span = args.moment(since, "since"), args.moment(until, "until")
+        return self._records.outlines(_between(*span))
 
     def states(self) -> Mapping[RunState, int]:
         """Return the number of runs in each state; reads all runs."""

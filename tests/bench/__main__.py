@@ -22,6 +22,7 @@ from tests.bench.staged_writes import staged_writes
 from tests.bench.standing import standing
 from tests.bench.startup import startup
 from tests.bench.tables import tables
+from tests.bench.ui import ui
 
 PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "startup": startup,
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "growth": growth,
     "standing": standing,
     "keep": keep,
+    "ui": ui,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 IMAGES = PAGE.parent / "images"

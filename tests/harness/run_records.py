@@ -32,15 +32,13 @@ def add_hours(repo: Repository, hours: int, pipelines: tuple[str, ...] = ("hourl
         hour = START + timedelta(hours=number)
         if number % _MISSING_EVERY == _MISSING_EVERY - 1:
             continue
-        for name in pipelines:
-            key = f"{name} {hour_text(hour)}"
-            if name == pipelines[0]:
-                work = _commit(key, hour, head, step="clean")
-                merge = _commit(key, hour, head, work)
-                commits += [work, merge]
-            judged = _judgement(key, number, merge, head.id)
-            records.append(_record(key, hour, head, judged, work))
-            judgements.append(judged)
+        key = f"{pipelines[0]} {hour_text(hour)}"
+        work = _commit(key, hour, head, step="clean")
+        merge = _commit(key, hour, head, work)
+        commits += [work, merge]
+        for key in (f"{name} {hour_text(hour)}" for name in pipelines):
+            judgements.append(_judgement(key, number, merge, head.id))
+            records.append(_record(key, hour, head, judgements[-1], work))
         head = merge
     for chunk in batches(commits, 1_000):
         stores.refs.commits.add_all(chunk)

@@ -9,7 +9,9 @@ import graveler
 from graveler.base.names import named_hour
 from graveler.lake import RunState
 from graveler.pages import Site, render
+from graveler.testing.process import Process
 from tests.harness.commands import invoke
+from tests.harness.run_records import add_hours
 from tests.pages.pipelines import DAY, day, ingest, run_of
 
 ENDS = {
@@ -203,7 +205,7 @@ def test_a_run_that_is_over_its_time_says_so(repo, page, world):
     assert "graveler --repo flights run reap --yes" in [way.text for way in found.values["ways"]]
 
 
-@pytest.mark.parametrize(("key", "status"), [("", 400), ("nothing", 404)])
+@pytest.mark.parametrize(("key", "status"), [("", 200), ("nothing", 404)])
 def test_a_run_that_is_none(repo, page, key, status):
     assert page("run", key=key)[0].status == status
 
@@ -333,3 +335,29 @@ def test_runs_of_hours_are_listed_without_the_others(repo):
     assert [record.key[18:23] for record in found] == ["06:00", "05:00", "04:00"]
     live = repo.runs.list(live=True, hours=(since, since + timedelta(hours=2)))
     assert [record.state for record in live] == [RunState.PARKED, RunState.PARKED]
+
+
+def test_pages_of_thousands_of_runs_read_a_part_of_them(world, lake):
+    add_hours(lake.create_repository("flights"), 2_500, ("hourly", "weather"))
+    process = Process()
+    with world.open(process) as watched:
+        site = Site(watched, clock=world.clock)
+        for name, most in (("runs", 2_200), ("gates", 700), ("ingestion", 20), ("storage", 200)):
+            process.calls.clear()
+            found = site.answer(f"/flights/{name}", {})
+            assert (found.status, len(process.calls) <= most) == (200, True), len(process.calls)
+
+
+def test_older_pages_continue_where_the_last_one_ended(lake, page):
+    add_hours(repo := lake.create_repository("flights"), 700)
+    seen, after = [], ""
+    for _ in range(20):
+        found, _ = page("runs", after=after)
+        seen += keys(found)
+        after = found.values["last"]
+        if not after:
+            break
+    assert seen == [record.key for record in repo.runs.list()]
+    assert found.values["found"]
+    rare = page("runs", state="parked", text="01-05")[0]
+    assert keys(rare) == ["hourly 2013-01-05T00:00Z"]
