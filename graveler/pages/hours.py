@@ -9,7 +9,7 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from graveler.base import arguments as args
-from graveler.base.names import hour_of_run, hour_text, named_hour
+from graveler.base.names import hour_folder, hour_text, named_hour
 from graveler.errors import InvalidInputError
 from graveler.ingest import Ingestion
 from graveler.ingest.records import IngestRecords, branches_of
@@ -20,14 +20,13 @@ from graveler.pages.page import limited
 from graveler.pages.query import Query
 from graveler.runs.record import RunOutline, was_refused
 
-_HOURS, _RUNS = 20_000, 2_000
+_HOURS, _RUNS = 20_000, 4_000
 _FOLDERS, _NAMES, _LISTED = 50, 400, 20
 _INGESTIONS, _HELD, _LONGEST = 20, 200, 200
 _USUAL, _FILES = "ingest", "files, and no run of this hour"
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _YEAR = re.compile(r"\d{4}/")
-_TIME = re.compile(r"(\d{2})(?::(\d{2}))?/")
 
 SIGNS = {
     "refused": ("bad", "✕"),
@@ -87,22 +86,27 @@ def month(repository: Repository, query: Query) -> dict[str, Any]:
     text, folders = query.text("text").casefold(), list(_dated_folders(view))
     folder = "" if text else query.text("folder", *folders[:1]).strip("/")
     named, cut = limited(repository.runs.hours(), _HOURS)
-    told = list(_of_ingestions(repository, text))
-    known = {_hour(each) for each in (*named, *_ends(view, folder))} | {hour.at for hour in told}
-    last = query.moment("hour") or max(known, default=query.now)
-    since = _chosen(query.text("month")) or _first(last)
-    until = _first(since + 31 * _DAY)
-    found, more = limited(repository.runs.outlines(since, until), _RUNS)
-    told += (_of_run(run) for run in found if text in run.key.casefold())
     by_hour: dict[datetime, list[Told]] = defaultdict(list)
-    for each in told:
-        by_hour[each.at].append(each)
-    for at, path in _stored(view, folder, since, until):
-        if at not in by_hour:
-            by_hour[at].append(Told(at, "published", _FILES, "files", {"path": path}))
-    expects = _expects(by_hour if text else known | by_hour.keys())
-    places = (since + number * _HOUR for number in range((until - since) // _HOUR))
-    hours = [_worst(query, at, by_hour[at]) for at in places if by_hour[at] or expects(at)]
+    for told in _of_ingestions(repository, text):
+        by_hour[told.at].append(told)
+    known = {*by_hour, *(_hour(at) for at, _ in named), *_ends(view, folder)}
+    since = _chosen(query) or _first(max(known, default=query.now))
+    until = _first(since + 31 * _DAY)
+    branches = {branch: at for at, branch in named if since <= at < until}
+    found, more = limited(repository.runs.outlines([*branches]), _RUNS)
+    fitting = (run for run in found if text in run.key.casefold())
+    for told in (_of_run(run, branches[run.branch]) for run in fitting):
+        by_hour[told.at].append(told)
+    stored = {} if branches or not folder else dict(_stored(view, folder, since))
+    expects = _expects(by_hour if text else known | stored.keys())
+    hours = []
+    for at in (since + number * _HOUR for number in range((until - since) // _HOUR)):
+        if at in by_hour:
+            hours.append(_worst(query, at, by_hour[at]))
+        elif at in stored or expects(at):
+            path = stored.get(at) or _path(view, folder, at)
+            files = [Told(at, "published", _FILES, "files", {"path": path})] if path else []
+            hours.append(_worst(query, at, files))
     kinds = [hour.kind for hour in hours]
     return {
         "drawn": _drawn(since, until, hours) if hours else "",
@@ -145,8 +149,8 @@ def _of_ingestions(repository: Repository, text: str) -> Iterator[Told]:
                 yield Told(_hour(at), "refused", why, "ingestion")
 
 
-def _of_run(run: RunOutline) -> Told:
-    kind, at = kind_of(run), hour_of_run(run.branch) or run.opened
+def _of_run(run: RunOutline, at: datetime) -> Told:
+    kind = kind_of(run)
     why = run.reason if run.reason and kind in _LOOKS else f"into {run.into}"
     return Told(_hour(at), kind, f"{run.key}: {why}", "run", {"key": run.key})
 
@@ -165,10 +169,19 @@ def _worst(query: Query, at: datetime, told: Sequence[Told]) -> Hour:
     return Hour(at, first.kind, f"{title} (and {len(told) - 1} more)", href)
 
 
-def _chosen(text: str) -> datetime | None:
+def _path(view: Ref, folder: str, at: datetime) -> str:
+    """Return the folder of an hour of which no run is known; "" if there are no files."""
+    path = f"{folder}/{hour_folder(at)}"
+    return f"{path}/" if folder and view.has_below(path[:-2]) else ""
+
+
+def _chosen(query: Query) -> datetime | None:
+    """Return the month of the address; without one, that of the hour in it."""
+    text, hour = query.text("month"), query.moment("hour")
     if text and not _MONTH.fullmatch(text):
         raise InvalidInputError(f"month={text!r}: give a month, as in 2013-01")
-    return args.moment(f"{text}-01", "month") if text else None
+    at = args.moment(f"{text}-01", "month") if text else hour
+    return None if at is None else _first(at)
 
 
 def _first(moment: datetime) -> datetime:
@@ -193,37 +206,28 @@ def _dated_folders(view: Ref) -> Iterator[str]:
 
 
 def _ends(view: Ref, folder: str) -> Iterator[datetime]:
-    """Yield the first and the last hour with a folder ``YYYY/MM/DD/hh:mm/``."""
-    for end in (min, max) if folder else ():
-        path = f"{folder}/"
-        for _ in range(3):
-            digits = [name for name in _names(view, path) if name[:-1].isdigit()]
-            path += end(digits, default="")
-        day = _day(path[len(folder) + 1 :])
-        hours = [] if day is None else list(_hours(view, path, day))
-        if hours:
-            yield end(hours)[0]
+    """Yield the first and the last hour of which a folder ``YYYY/MM/DD/hh:mm/`` has files."""
+    path = last = f"{folder}/"
+    first = (
+        [entry.path for entry in limited(view.list(path, after=f"{path}0"), 1)[0]] if folder else []
+    )
+    for _ in range(4 * len(first)):
+        last += max((name for name in _names(view, last) if name[:1].isdigit()), default="")
+    for each in (*first, last):
+        if at := named_hour(each.removeprefix(path)):
+            yield _hour(at)
 
 
-def _day(text: str) -> datetime | None:
-    return named_hour(text.rstrip("/"))
-
-
-def _hours(view: Ref, path: str, day: datetime) -> Iterator[tuple[datetime, str]]:
-    for name in _names(view, path):
-        if (found := _TIME.fullmatch(name)) and int(found[1]) < _DAY // _HOUR:
-            yield day.replace(hour=int(found[1])), f"{path}{name}"
-
-
-def _stored(
-    view: Ref, folder: str, since: datetime, until: datetime
-) -> Iterator[tuple[datetime, str]]:
+def _stored(view: Ref, folder: str, since: datetime) -> Iterator[tuple[datetime, str]]:
     """Yield the hours of a month that have a folder, with its path."""
     prefix = f"{folder}/{since.year:04}/{since:%m}/"
-    for name in _names(view, prefix) if folder else ():
-        day = _day(f"{since.year:04}/{since:%m}/{name}")
-        if day is not None and since <= day < until:
-            yield from _hours(view, prefix + name, day)
+    for path in (
+        f"{prefix}{day}{name}"
+        for day in _names(view, prefix)
+        for name in _names(view, prefix + day)
+    ):
+        if at := named_hour(path.removeprefix(f"{folder}/")):
+            yield _hour(at), path
 
 
 def _expects(known: Iterable[datetime]) -> Callable[[datetime], bool]:

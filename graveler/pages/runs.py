@@ -31,10 +31,11 @@ def runs(repository: Repository, query: Query) -> Page:
 def _table(repository: Repository, query: Query) -> dict[str, Any]:
     state = query.choice("state", ("", *_STATES))
     into, text, hour = query.text("into"), query.text("text").casefold(), query.moment("hour")
-    listed = repository.runs.list(
-        live=state in _UNFINISHED,
-        after=query.text("after") or None,
-        hours=None if hour is None else (hour, hour + timedelta(hours=1)),
+    after = query.text("after") or None
+    listed = (
+        repository.runs.list(live=state in _UNFINISHED, after=after)
+        if hour is None
+        else _of_hour(repository, hour)
     )
     found: list[RunRecord] = []
     looked, last = 0, ""
@@ -49,6 +50,12 @@ def _table(repository: Repository, query: Query) -> dict[str, Any]:
         last = ""  # there are no more
     shown = [_row(record) for record in repository.runs.on_targets(found)]
     return {"found": shown, "last": last, "looked": looked}
+
+
+def _of_hour(repository: Repository, hour: datetime) -> Iterator[RunRecord]:
+    until = hour + timedelta(hours=1)
+    branches = [branch for at, branch in repository.runs.hours() if hour <= at < until]
+    return (repository.runs.get(run.key) for run in repository.runs.outlines(branches))
 
 
 def _row(record: RunRecord) -> dict[str, Any]:

@@ -198,7 +198,6 @@ class RunOutline:
     state: RunState
     branch: Name
     into: Name
-    opened: datetime
     reason: str = ""
     refusals: tuple[Refusal, ...] = ()
 

@@ -12,7 +12,7 @@ needs them. Every run therefore has a row of the first kind, and every unfinishe
 second kind. A surplus row is harmless, because a reader compares it with the record.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -127,24 +127,19 @@ class RunRecords:
             else:
                 yield record
 
-    def latest(
-        self, start: RunRecord | None = None, wanted: Callable[[str], bool] = lambda _: True
-    ) -> Iterator[RunRecord]:
-        """Yield the runs with a wanted branch, the latest opened first; reads no others."""
+    def latest(self, start: RunRecord | None = None) -> Iterator[RunRecord]:
+        """Yield every run, the latest opened first; reads no more than it yields."""
         for row, branch in self.index.opened(b"" if start is None else opened_key(start) + b"\0"):
-            record = self.find_branch(branch) if wanted(branch) else None
+            record = self.find_branch(branch)
             if record is not None and opened_key(record) == row:
                 yield record
 
-    def outlines(self, wanted: Callable[[str], bool]) -> Iterator[RunOutline]:
-        """Yield the outlines of the runs with a wanted branch, the latest opened first."""
-        rows = ((row, branch) for row, branch in self.index.opened(b"") if wanted(branch))
-        for some in batches(rows, MAX_KEYS):
-            keys = [(self._partition, _RUN + branch.encode()) for _, branch in some]
-            for (row, _), stored in zip(some, self.stores.kv.get_many(keys), strict=True):
-                outline = None if stored is None else decode_outline(stored.value)
-                if outline is not None and opened_key(outline) == row:
-                    yield outline
+    def outlines(self, branches: Iterable[str]) -> Iterator[RunOutline]:
+        """Yield the outlines of the runs that have these branches."""
+        for some in batches(branches, MAX_KEYS):
+            keys = [(self._partition, _RUN + branch.encode()) for branch in some]
+            for stored in filter(None, self.stores.kv.get_many(keys)):
+                yield decode_outline(stored.value)
 
     def live(self, start: RunRecord | None = None) -> Iterator[RunRecord]:
         """Yield the runs that are not over, the latest opened first; reads no others."""
@@ -359,7 +354,7 @@ def _due_row(record: RunRecord) -> bytes:
     return _due_key(record.branch, min(record.lease_until, record.expires or record.lease_until))
 
 
-def opened_key(record: RunRecord | RunOutline) -> bytes:
+def opened_key(record: RunRecord) -> bytes:
     """Return the key of the row with which listings find a run; keys sort the latest run first."""
     return _opened_key(record.branch, record.opened)
 

@@ -201,7 +201,6 @@ class Runs:
         live: bool = False,
         limit: int | None = None,
         after: RunRecord | str | None = None,
-        hours: tuple[Moment, Moment] | None = None,
     ) -> Iterator[RunRecord]:
         """Yield the records of all runs, or of those in one state, the latest opened first.
 
@@ -213,8 +212,6 @@ class Runs:
             after: Only runs after this one, the last of the previous page: its record or its key.
                 A run that was opened again since has a new position; its record keeps the old
                 position.
-            hours: Only runs whose keys name a time from the first one on and before the second one, as
-                `hours` reads them. Of all runs, only these are read.
 
         Raises:
             RunNotFoundError: `after` is the key of no run.
@@ -223,32 +220,22 @@ class Runs:
         args.flag(live, "live"), args.optional(args.count, limit, "limit")
         if not isinstance(after, RunRecord | None):
             after = self._records.get(args.text(after, "after"))
-        wanted = (
-            _always if hours is None else _between(*(args.moment(each, "hours") for each in hours))
-        )
-        source: Iterator[RunRecord] = self._records.latest(after, wanted)
-        if live or state in LIVE:
-            source = (one for one in self._records.live(after) if wanted(one.branch))
-        return islice((one for one in source if state in (None, one.state)), limit)
+        source = self._records.live if live or state in LIVE else self._records.latest
+        return islice((one for one in source(after) if state in (None, one.state)), limit)
 
-    def hours(self) -> Iterator[datetime]:
-        """Yield the time that the key of each run names, the latest opened first; no record is read.
+    def hours(self) -> Iterator[tuple[datetime, str]]:
+        """Yield the time that the key of each run names, and its branch, the latest opened first.
 
         A time is in the first 80 characters, as in ``flights 2013-01-01T05:00Z`` or ``2013/01/01/05:00``,
-        in UTC. Runs without one are left out.
+        in UTC. Runs without one are left out. No record of a run is read, see `outlines`.
         """
-        branches = (branch for _, branch in self._records.index.opened(b""))
-        return (hour for hour in map(hour_of_run, branches) if hour is not None)
+        for _, branch in self._records.index.opened(b""):
+            if (hour := hour_of_run(branch)) is not None:
+                yield hour, branch
 
-    def outlines(self, since: Moment, until: Moment) -> Iterator[RunOutline]:
-        """Yield the outlines of the runs whose keys name a time, as `list` does with `hours`.
-
-        Args:
-            since: The first time.
-            until: The time after the last one.
-        """
-        span = args.moment(since, "since"), args.moment(until, "until")
-        return self._records.outlines(_between(*span))
+    def outlines(self, branches: Iterable[str]) -> Iterator[RunOutline]:
+        """Yield what a list shows of the runs that have these branches, in their order."""
+        return self._records.outlines(args.texts(branches, "branches"))
 
     def states(self) -> Mapping[RunState, int]:
         """Return the number of runs in each state; reads all runs."""
@@ -464,18 +451,6 @@ def _close_failed(run: Run, reason: str) -> None:
             _log.info("run %r: a newer attempt owns it", run.key)
     except Exception:  # noqa: BLE001 - must not mask the run's error
         _log.exception("run %r could not be parked; the next attempt will park it", run.key)
-
-
-def _always(_branch: str) -> bool:
-    return True
-
-
-def _between(since: datetime, until: datetime) -> Callable[[str], bool]:
-    def wanted(branch: str) -> bool:
-        hour = hour_of_run(branch)
-        return hour is not None and since <= hour < until
-
-    return wanted
 
 
 def _checked(given: object) -> StepEnvironment:

@@ -1,13 +1,12 @@
 """The pages of runs, gates and ingestion over a day of a pipeline."""
 
 import shlex
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import pytest
 
 import graveler
 from graveler.base.names import named_hour
-from graveler.lake import RunState
 from graveler.pages import Site, render
 from graveler.testing.process import Process
 from tests.harness.commands import invoke
@@ -101,6 +100,17 @@ def test_hours_are_known_by_folders_too(repo, page):
     found, _ = page("runs")
     assert (found.values["folders"], looks(found)) == (["input/"], ["2025-12-31 01:00"])
     assert hours(page("runs", folder="other")[0]) == {}
+
+
+def test_an_hour_without_a_run_may_have_files(repo, page):
+    for hour in ("00", "01", "04"):
+        run_of(repo, hour)
+    main = repo.branch("main")
+    main.put(f"out/{DAY.replace('-', '/')}/02:30/late.csv", b"1")
+    main.commit("by hand")
+    found, text = page("runs")
+    assert (looks(found), hours(found)["published"]) == ([f"{DAY} 03:00"], 4)
+    assert "files, and no run of this hour" in text
 
 
 def test_a_daily_pipeline_has_one_hour_a_day(repo, page):
@@ -324,17 +334,18 @@ def test_the_hour_of_a_key(repo, key, hour):
     expected = None if hour is None else datetime.fromisoformat(f"2013-01-01T{hour}Z")
     assert named_hour(key) == expected
     repo.runs.open(key)
-    assert [*repo.runs.hours()] == ([] if hour is None else [expected])
+    assert [at for at, _ in repo.runs.hours()] == ([] if hour is None else [expected])
 
 
-def test_runs_of_hours_are_listed_without_the_others(repo):
+def test_outlines_are_those_of_the_records(repo):
     day(repo)
     repo.runs.open("adhoc")
-    since = datetime(2026, 1, 1, 4, tzinfo=UTC)
-    found = repo.runs.list(hours=(since, since + timedelta(hours=3)))
-    assert [record.key[18:23] for record in found] == ["06:00", "05:00", "04:00"]
-    live = repo.runs.list(live=True, hours=(since, since + timedelta(hours=2)))
-    assert [record.state for record in live] == [RunState.PARKED, RunState.PARKED]
+    branches = [branch for _, branch in repo.runs.hours()]
+    outlines = list(repo.runs.outlines([*branches, "run-nothing"]))
+    records = [record for record in repo.runs.list() if record.key != "adhoc"]
+    assert [(each.key, each.state, each.reason, each.refusals) for each in outlines] == [
+        (each.key, each.state, each.reason, each.refusals) for each in records
+    ]
 
 
 def test_pages_of_thousands_of_runs_read_a_part_of_them(world, lake):
