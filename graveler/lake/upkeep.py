@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from graveler import repository as use_cases
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike
-from graveler.errors import InvalidInputError, PermissionDeniedError
+from graveler.errors import InvalidInputError, KVOutdatedError, PermissionDeniedError
 from graveler.lake.history import History
 from graveler.reads.stores import Stores
 from graveler.refs.pack_rule import PACKING
@@ -209,7 +209,8 @@ class Upkeep(History):
         if unsound and report.sound and objects != "none":
             self.stores.refs.settings.change(UNSOUND, lambda _: False)
         done = LastCheck(self.stores.clock.now(), objects, len(report.problems))
-        with suppress(PermissionDeniedError):  # a check needs no right to write
+        # a check needs no right to write, and an outdated store refuses it
+        with suppress(PermissionDeniedError, KVOutdatedError):
             self.stores.refs.settings.change(LAST_CHECK, lambda _: done)
         return report
 

@@ -156,7 +156,7 @@ def _of_run(run: RunOutline, at: datetime) -> Told:
 
 
 def _worst(query: Query, at: datetime, told: Sequence[Told]) -> Hour:
-    """Return what an hour is by all that is told of it: what needs a look comes first."""
+    """Return what an hour is by all that is known of it: what needs a look comes first."""
     name = f"{at:%Y-%m-%d %H:%M}"
     if len(told) == 1:
         _, kind, text, page, given = told[0]

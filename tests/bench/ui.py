@@ -67,7 +67,7 @@ def _fill(place: Path, scratch: Path) -> None:
         add_hours(repo, HOURS, PIPELINES)
         main = repo.branch("main")
         for number in range(CHANGED):
-            hour = START + timedelta(hours=HOURS + number)
+            hour = START + timedelta(hours=FILES // PER_HOUR + number)
             link_unseen(main, hour_entries("input", hour, PER_HOUR))
             main.commit(f"hour {hour:%Y-%m-%d %H:%M}")
         progress(f"a Parquet file of {PARQUET_BYTES:,} bytes")
