@@ -51,20 +51,23 @@ ROUTES: dict[str, Route] = {
         "history", "history", "History", ("at", "path", "author", "run", "since", "until", "limit")
     ),
     "commit": Route("history", "commit", "", ("at",)),
-    "files": Route("files", "files", "Files", ("at", "path", "after", "move", "when")),
-    "file": Route("tables", "file", "", ("at", "path", "move", "when")),
+    "files": Route("trees.files", "files", "Files", ("at", "path", "after", "move", "when")),
+    "file": Route("trees.tables", "file", "", ("at", "path", "move", "when")),
     "compare": Route(
-        "comparison",
+        "trees.comparison",
         "compare",
         "Compare",
         ("left", "right", "left_move", "left_when", "right_move", "right_when", "path", "key"),
     ),
     "runs": Route(
-        "runs", "runs", "Runs", ("month", "folder", "state", "into", "text", "hour", "after")
+        "pipelines.runs",
+        "runs",
+        "Runs",
+        ("month", "folder", "state", "into", "text", "hour", "after"),
     ),
-    "run": Route("runs", "run", "", ("key",)),
-    "gates": Route("gates", "gates", "Gates", ("gate", "into", "only")),
-    "ingestion": Route("ingestion", "ingestion", "Ingestion"),
+    "run": Route("pipelines.runs", "run", "", ("key",)),
+    "gates": Route("pipelines.gates", "gates", "Gates", ("gate", "into", "only")),
+    "ingestion": Route("pipelines.ingestion", "ingestion", "Ingestion"),
     "storage": Route("storage", "storage", "Storage"),
     "search": Route("repository_pages", "search", "", ("q",)),
 }

@@ -17,8 +17,8 @@ from graveler.lake import Repository
 from graveler.model import Commit
 from graveler.pages.drawing import Square, bar
 from graveler.pages.page import Page, limited
+from graveler.pages.pipelines.runs import command
 from graveler.pages.query import Query
-from graveler.pages.runs import command
 
 _REFS, _COMMITS, _MARKS = 100, 24, 10
 

@@ -85,7 +85,7 @@ def test_what_a_page_does_not_count_is_named(look, main, monkeypatch):
     assert (seen.values["total"].files, seen.values["hidden_folders"]) == (240, 10)
     assert (len(seen.rows(0)), len(seen.rows(1))) == (50, 100)
     assert "graveler diff main~1 main" in seen.text.replace("'", "")
-    monkeypatch.setattr("graveler.pages.comparison.COUNTED", 7)
+    monkeypatch.setattr("graveler.pages.trees.comparison.COUNTED", 7)
     seen = look("compare")
     assert (seen.values["total"].files, "graveler diff --stat" in seen.text) == (7, True)
 
@@ -171,6 +171,6 @@ def test_a_merge_that_cannot_be_made_says_why(look, sides, repo):
 
 
 def test_a_long_merge_is_counted_up_to_a_limit(look, sides, monkeypatch):
-    monkeypatch.setattr("graveler.pages.comparison.MERGED", 2)
+    monkeypatch.setattr("graveler.pages.trees.comparison.MERGED", 2)
     seen = look("compare", left="main", right="dev")
     assert "There are more than a page counts: graveler merge --dry-run dev main" in seen.text

@@ -87,10 +87,10 @@ def test_long_tables_are_cut_and_say_so(look, main, monkeypatch):
         assert (len(seen.values["schema"].fields), seen.values["schema"].hidden) == (200, 100)
         assert f"graveler head -n 1000 main:{name}" in seen.text
     assert len(look("file", path="t.txt").values["head"].cells) == 20
-    monkeypatch.setattr("graveler.pages.tables.PARTS", 299)
+    monkeypatch.setattr("graveler.pages.trees.tables.PARTS", 299)
     schema = look("file", path="w.parquet").values["schema"]
     assert (schema.fields[0].least, "bounds are left out" in schema.note) == ("", True)
-    monkeypatch.setattr("graveler.pages.tables.FOOTER_BYTES", 10)
+    monkeypatch.setattr("graveler.pages.trees.tables.FOOTER_BYTES", 10)
     assert "not read" in look("file", path="w.parquet").values["schema"].note
 
 
@@ -113,13 +113,13 @@ def test_a_large_file_is_read_in_part(look, main, repo, monkeypatch, name):
     assert (seen.values["head"].problem, seen.values["head"].verified) == ("", False)
     assert 0 < sum(read) < 2_000_000
     assert "its checksum was not compared" in seen.text
-    monkeypatch.setattr("graveler.pages.tables.READ_BYTES", 1_000)
+    monkeypatch.setattr("graveler.pages.trees.tables.READ_BYTES", 1_000)
     assert "a page reads no more" in look("file", path=name).text
 
 
 def test_an_arrow_file_with_one_large_batch_is_not_read(look, main, monkeypatch):
-    monkeypatch.setattr("graveler.pages.tables.WHOLE_BYTES", 0)
-    monkeypatch.setattr("graveler.pages.tables.READ_BYTES", 50_000)
+    monkeypatch.setattr("graveler.pages.trees.tables.WHOLE_BYTES", 0)
+    monkeypatch.setattr("graveler.pages.trees.tables.READ_BYTES", 50_000)
     main.put("x.arrow", feather(pa.table({"n": [f"{number:09}" for number in range(9_000)]})))
     main.commit("one")
     seen = look("file", path="x.arrow")
@@ -165,11 +165,11 @@ def test_a_version_that_is_too_far_back_is_told(look, main, monkeypatch):
     for number in range(5):
         main.put("b", str(number).encode())
         main.commit("more")
-    monkeypatch.setattr("graveler.pages.tables.COMMITS", 3)
+    monkeypatch.setattr("graveler.pages.trees.tables.COMMITS", 3)
     seen = look("file", path="a")
     assert (seen.values["versions"], seen.values["why"]) == ([], None)
     assert "graveler why a:main" in seen.text
-    monkeypatch.setattr("graveler.pages.tables.LOOKS", 6)
+    monkeypatch.setattr("graveler.pages.trees.tables.LOOKS", 6)
     assert "graveler log --first-parent main a" in look("file", path="a").text
 
 

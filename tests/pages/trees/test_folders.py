@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from graveler.model import Entry
-from graveler.pages import places
+from graveler.pages.trees import places
 from graveler.reads.schemas import ROWS
 from graveler.testing.world import link_unseen
 
@@ -189,7 +189,7 @@ def test_hostile_names_are_text_and_their_links_work(look, main, name):
 
 
 def test_sizes_that_are_not_summed_yet_are_named(look, days, monkeypatch):
-    monkeypatch.setattr("graveler.pages.files.RANGES", 0)
+    monkeypatch.setattr("graveler.pages.trees.files.RANGES", 0)
     monkeypatch.setattr("graveler.reads.totals._kept", {})
     seen = look("files")
     assert (seen.values["whole"].size, seen.values["whole"].files) == (None, 4)
@@ -198,7 +198,7 @@ def test_sizes_that_are_not_summed_yet_are_named(look, days, monkeypatch):
 
 
 def test_changes_that_are_too_far_back_are_named(look, days, monkeypatch):
-    monkeypatch.setattr("graveler.pages.places.COMMITS", 1)
+    monkeypatch.setattr("graveler.pages.trees.places.COMMITS", 1)
     assert [row[4] for row in look("files", path="in").rows()] == ["further back"] * 2 + [
         "day 2 by eve"
     ]

@@ -12,8 +12,8 @@ from graveler.base.names import hour_of_run
 from graveler.errors import RefNotFoundError
 from graveler.lake import Origin, Publish, Refusal, Repository, RunRecord, RunState
 from graveler.model import Commit
-from graveler.pages.hours import kind_of, month
 from graveler.pages.page import Page, limited
+from graveler.pages.pipelines.hours import kind_of, month
 from graveler.pages.query import Query
 
 _SHOWN, _LOOKED = 50, 500

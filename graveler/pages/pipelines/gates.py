@@ -15,8 +15,8 @@ from graveler.ingest import INGEST
 from graveler.lake import Repository
 from graveler.pages.drawing import curve
 from graveler.pages.page import Page, limited
+from graveler.pages.pipelines.runs import facts
 from graveler.pages.query import Query
-from graveler.pages.runs import facts
 
 _LOOKED, _SHOWN, _REFUSED = 500, 60, 40
 _GATES, _CURVES, _POINTS = 40, 6, 120

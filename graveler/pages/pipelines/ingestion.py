@@ -9,10 +9,10 @@ from graveler.ingest import Hour, Ingestion, Quarantine, Refusal
 from graveler.ingest.hours import path_hour
 from graveler.lake import Repository
 from graveler.model import Change, Commit
-from graveler.pages.hours import ingestions
 from graveler.pages.page import Page, limited
+from graveler.pages.pipelines.hours import ingestions
+from graveler.pages.pipelines.runs import command
 from graveler.pages.query import Query
-from graveler.pages.runs import command
 
 _BRANCHES, _STAGED, _SHOWN = 20, 1_000, 20
 

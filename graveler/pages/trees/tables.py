@@ -15,9 +15,10 @@ from graveler.gates.footers import Column, Footer, read_footer, reading
 from graveler.lake import Repository
 from graveler.model import Commit, Entry
 from graveler.objects.verified import RangedFile
-from graveler.pages.files import files
 from graveler.pages.page import Page
-from graveler.pages.places import (
+from graveler.pages.query import Query
+from graveler.pages.trees.files import files
+from graveler.pages.trees.places import (
     COMMITS,
     Place,
     is_folder,
@@ -26,7 +27,6 @@ from graveler.pages.places import (
     place_of,
     shell_word,
 )
-from graveler.pages.query import Query
 from graveler.reads.changes import last_changes
 from graveler.reads.view import find_value
 from graveler.runs.provenance import Why

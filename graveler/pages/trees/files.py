@@ -7,7 +7,8 @@ from typing import NamedTuple
 from graveler.lake import Repository
 from graveler.model import Commit, Entry, Prefix
 from graveler.pages.page import Page, limited
-from graveler.pages.places import (
+from graveler.pages.query import Query
+from graveler.pages.trees.places import (
     Place,
     commits_of,
     has_staged,
@@ -15,7 +16,6 @@ from graveler.pages.places import (
     nothing_at,
     place_of,
 )
-from graveler.pages.query import Query
 from graveler.reads.schemas import ROWS
 from graveler.reads.totals import Totals, folder_totals
 

@@ -14,8 +14,8 @@ from graveler.gates.footers import read_footer
 from graveler.lake import Repository
 from graveler.model import Change, ChangeKind, Conflict, Entry
 from graveler.pages.page import Page, limited
-from graveler.pages.places import expression_of, shell_word
 from graveler.pages.query import Query
+from graveler.pages.trees.places import expression_of, shell_word
 
 COUNTED = 10_000
 """A page counts so many changes."""

@@ -1,0 +1,1 @@
+"""Pages of trees: files, one file, comparisons."""
