@@ -26,7 +26,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-keep bench-ui bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-package test-lowest
+.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-package test-ui test-lowest
 .PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -86,6 +86,18 @@ test-hadoop: $(READY) ## Hadoop's own tests of a file system on the gateway; nee
 
 test-arvados: $(READY) $(ARVADOS_READY) ## the Python client of Arvados, arv-put and arv-get on servers of Keep
 	$(BIN)/python -m pytest tests/long/arvados $(ARGS)
+
+AXE := 4.14.1
+AXE_SHA256 := e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
+
+test-ui: $(READY) ## every page of `graveler ui` in Chromium, judged by axe-core; needs npm, installs Chromium on Debian
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	  apt-get -qq update && apt-get -qq install --no-install-recommends chromium fonts-inter >/dev/null; }
+	mkdir -p build/axe
+	cd build/axe && npm pack --silent axe-core@$(AXE)
+	echo "$(AXE_SHA256)  build/axe/axe-core-$(AXE).tgz" | sha256sum --check --quiet
+	tar -xzf build/axe/axe-core-$(AXE).tgz -C build/axe
+	$(BIN)/python -m pytest tests/long/ui $(ARGS)
 
 test-package: $(READY) ## the wheel and the source package on Python 3.11, 3.12 and 3.13, which must be there
 	$(BIN)/python -m pytest -rP tests/long/package $(ARGS)
@@ -200,7 +212,7 @@ reference: $(READY) ## docs/reference: api.md and airflow.md, from the docstring
 newcomer: $(READY) ## follow the guides of Airflow and Dagster word for word, in fresh environments; ARGS=airflow
 	$(BIN)/python -m tests.newcomer $(ARGS)
 
-screenshots: $(READY) ## the pictures in docs/images, of real orchestrators; needs Chromium on the PATH
+screenshots: $(READY) ## the pictures in docs/images, of real orchestrators and of graveler ui; needs Chromium on the PATH
 	$(BIN)/python -m tests.screenshots $(ARGS)
 
 # mkdocs accepts neither pages beside its configuration nor output among its pages. The pages stay

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import graveler
+from tests.harness.browser import Browser, browser
 from tests.harness.wires import free_port
 from tests.real.airflow.home import AIRFLOW, ROOT, Api, Home
-from tests.screenshots.browser import Browser, browser
 
 DAG = "departures"
 FIRST, LAST = "2013-01-01T05:00:00Z", "2013-01-01T07:00:00Z"

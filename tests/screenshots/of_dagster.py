@@ -17,9 +17,9 @@ from urllib.parse import urlencode
 import graveler
 from graveler.base.clock import SystemClock
 from graveler.config import environment
+from tests.harness.browser import Browser, browser
 from tests.harness.wires import free_port
 from tests.real.airflow.home import ROOT
-from tests.screenshots.browser import Browser, browser
 
 _KEYS = [f"2013-01-01-0{hour}:00" for hour in range(4)]
 _DEFINITIONS = ROOT / "tests/screenshots/definitions.py"

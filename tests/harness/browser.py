@@ -21,11 +21,16 @@ _PATIENCE = 120.0
 
 
 class Browser:
-    """One tab of the browser."""
+    """One tab of the browser.
+
+    Attributes:
+        said: The entries of its log since `Log.enable`.
+    """
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
         self._number = 0
+        self.said: list[dict[str, Any]] = []
 
     def call(self, method: str, **params: Any) -> Any:
         """Send a command and return its result."""
@@ -33,6 +38,8 @@ class Browser:
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
         while True:
             answer = json.loads(self._socket.recv(timeout=_PATIENCE))
+            if answer.get("method") == "Log.entryAdded":
+                self.said.append(answer["params"]["entry"])
             if answer.get("id") == self._number:
                 assert "error" not in answer, f"{method}: {answer['error']}"
                 return answer["result"]
