@@ -43,11 +43,10 @@ def write_report(repository: Repository, result: DemoResult, file: Path) -> Path
 
 def render_report(repository: Repository, result: DemoResult) -> str:
     """Return the report's HTML, which has no scripts and loads no other files."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import PackageLoader
 
-    pages = Environment(
-        loader=PackageLoader("graveler.demo", "."), autoescape=True, undefined=StrictUndefined
-    )
+    from graveler.pages.rendering import extended
+
     history = read_history(repository)
     published = {run.commit: run for run in result.published}
     context: dict[str, Any] = {
@@ -63,12 +62,24 @@ def render_report(repository: Repository, result: DemoResult) -> str:
             for run in [published.get(commit.id)]
         ],
         "tracks": _tracks(history, result),
+        "shares": [*map(_share, history.sizes)],
         "folders": [
             (name, [(life, _range_title(life, history)) for life in lives])
             for name, lives in groupby(history.ranges, _folder)
         ],
     }
+    pages = extended(PackageLoader("graveler.demo", "."))
     return pages.get_template("report.html").render(context) + "\n"
+
+
+def _share(sizes: tuple[int, int]) -> str:
+    """Return the picture of the bytes of a tree that were there before, and those that are new."""
+    from graveler.pages.drawing import Square, bar
+
+    new, whole = sizes
+    reused = f"{whole - new} of {whole} bytes reused"
+    parts = [Square("quiet", reused, size=whole - new), Square("new", f"{new} new", size=new)]
+    return bar(parts, label=reused, width=36) if whole else ""
 
 
 def _tracks(history: History, result: DemoResult) -> list[list[Track]]:
@@ -210,6 +221,7 @@ def summarize(
             f"{'':9}{program} -C {lake} keep serve {SYSTEM} {folder} --port {port}", markup=False
         )
     console.print(f"{'look':9}{program} -C {lake} log main --first-parent", markup=False)
+    console.print(f"{'page':9}{program} -C {lake} ui --open", markup=False)
 
 
 def _table(runs: tuple[HourResult, ...]) -> Table:

@@ -8,7 +8,7 @@ import pytest
 from graveler.committed.splitting import Splitting
 from graveler.config import LakeConfig
 from graveler.demo.history import read_history
-from graveler.demo.report import render_report, write_report
+from graveler.demo.report import render_report, summarize, write_report
 from graveler.demo.story import DemoResult, HourResult
 from graveler.errors import GateFailedError
 from graveler.gates import Verdict
@@ -158,7 +158,7 @@ def test_the_page_tells_each_attempt_and_the_stopped_hour(day):
     )
     assert [word for word in words if word not in page.text] == []
     counts = {
-        "total": 7, "state": 6, "stopped": 1, "again": 1, "mark failed": 1, "mark warned": 5,
+        "tile": 7, "stopped": 1, "again": 1, "mark passed": 11, "mark refused": 2, "mark warned": 5,
         "stopped-card": 1, "main-dot": 5, "again-dot": 1, "stop-dot": 1, "lane again": 1, "lane": 4,
     }  # fmt: skip
     assert {kind: len(page.of_class(kind)) for kind in counts} == counts
@@ -196,7 +196,7 @@ def test_the_ranges_drawn_are_those_of_the_trees(day):
     history = read_history(day.repository)
     page = page_of(day)
     shares = sum(size > 0 for _, size in history.sizes)
-    assert len(page.of_class("new")) == len(history.ranges)
+    assert page.of_class("new").count("td") == len(history.ranges)
     assert len(page.of_class("share")) == shares
     for place, commit in enumerate(history.main):
         there = [life for life in history.ranges if life.first <= place <= life.last]
@@ -218,3 +218,8 @@ def test_the_file_is_written_and_written_again(day, tmp_path):
     first = file.read_text("utf-8")
     write_report(day.repository, day.result(), file)
     assert file.read_text("utf-8") == first
+
+
+def test_the_summary_ends_with_the_command_that_shows_the_page(day, tmp_path, capsys):
+    summarize(day.result(), tmp_path / "report.html", shown_as="lakes")
+    assert capsys.readouterr().out.splitlines()[-1].endswith("-C 'lakes/lake <1>' ui --open")
