@@ -9,11 +9,9 @@ exist.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
 from graveler.base.background import Progress, no_progress
-from graveler.base.records import Schema
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.committed.verify import Problem as TableProblem
 from graveler.committed.verify import verify_range, verify_tree
@@ -24,7 +22,6 @@ from graveler.reads.changes import reached
 from graveler.reads.soundness import Depth, FileCheck, Finding, Staged, shown, sound_entry
 from graveler.reads.stores import Stores
 from graveler.refs.refs import Refs
-from graveler.refs.settings import Setting
 from graveler.values import record_id, staged_changes
 
 
@@ -80,23 +77,6 @@ class FsckReport:
         """Whether nothing is missing or damaged."""
         return not self.problems
 
-
-@dataclass(frozen=True, slots=True)
-class LastCheck:
-    """What a repository keeps of its last check.
-
-    Attributes:
-        at: When it ended; None if there was none.
-        objects: How the objects were checked: ``exist``, ``checksum`` or ``none``.
-        problems: Number of problems.
-    """
-
-    at: datetime | None = None
-    objects: str = "none"
-    problems: int = 0
-
-
-LAST_CHECK = Setting("check", "last check", LastCheck(), Schema(LastCheck))
 
 _ORDER = list(ProblemKind)
 

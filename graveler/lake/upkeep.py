@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, get_args
 from graveler import repository as use_cases
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike
-from graveler.errors import InvalidInputError, KVOutdatedError, PermissionDeniedError
+from graveler.errors import GravelerError, InvalidInputError
 from graveler.lake.history import History
 from graveler.reads.stores import Stores
 from graveler.refs.pack_rule import PACKING
-from graveler.refs.settings import LINK_PLACES, UNSOUND, Setting
+from graveler.refs.settings import CHECKED, LINK_PLACES, UNSOUND, Checked, Setting
 from graveler.repository.witness.witness import Witness
 
 if TYPE_CHECKING:
     from graveler.base.background import Progress
-    from graveler.fsck.check import FsckReport, LastCheck
+    from graveler.fsck.check import FsckReport
     from graveler.gc.collector import GarbageCollector
     from graveler.gc.marks import Mark
     from graveler.lake.maintenance import Maintenance, Packing
@@ -167,7 +167,7 @@ class Upkeep(History):
     ) -> "FsckReport":
         """Check everything that refs and runs need; report what is missing or damaged.
 
-        Nothing is repaired. A check of checksums that was stopped can be resumed, also on another
+        Nothing is repaired; `last_check` has the result's time. A check of checksums that was stopped can be resumed, also on another
         host.
 
         Args:
@@ -182,7 +182,7 @@ class Upkeep(History):
         Raises:
             InvalidInputError: `objects` or `rate` is not valid.
         """
-        from graveler.fsck.check import LAST_CHECK, LastCheck, fsck
+        from graveler.fsck.check import fsck
         from graveler.ingest.quarantine import needed_commits
         from graveler.reads.soundness import Depth
 
@@ -208,18 +208,15 @@ class Upkeep(History):
         unsound = self.stores.refs.settings.get(UNSOUND)
         if unsound and report.sound and objects != "none":
             self.stores.refs.settings.change(UNSOUND, lambda _: False)
-        done = LastCheck(self.stores.clock.now(), objects, len(report.problems))
-        # a check needs no right to write, and an outdated store refuses it
-        with suppress(PermissionDeniedError, KVOutdatedError):
-            self.stores.refs.settings.change(LAST_CHECK, lambda _: done)
+        ended = Checked(self.stores.clock.now(), objects, len(report.problems))
+        with suppress(GravelerError):  # what cannot be written can be checked
+            self.stores.refs.settings.change(CHECKED, lambda _: ended)
         return report
 
     @property
-    def last_check(self) -> "LastCheck":
-        """When the repository was checked last, and the number of problems."""
-        from graveler.fsck.check import LAST_CHECK
-
-        return self.stores.refs.settings.get(LAST_CHECK)
+    def last_check(self) -> Checked | None:
+        """When `fsck` last ended, how deep it went, and how many problems it found; None: never."""
+        return self.stores.refs.settings.get(CHECKED)
 
     def check_kv(self) -> None:
         """Check that the key-value store and the storage belong together.

@@ -12,6 +12,7 @@ from graveler.model import Commit
 from graveler.pages.page import Page, limited
 from graveler.pages.query import Query
 from graveler.reads.versions import uncommitted_in
+from graveler.refs.settings import Checked
 
 _REPOSITORIES = 50
 _RUNS = 100
@@ -47,6 +48,7 @@ class Line:
         more_runs: Whether there are more of them.
         left: Branches with files that were staged more than a day ago.
         collected: State and time of the last mark of garbage collection.
+        checked: The last check.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Line:
     more_runs: bool = False
     left: tuple[str, ...] = ()
     collected: tuple[str, datetime] | None = None
+    checked: Checked | None = None
 
 
 def lake(lake: Lake, query: Query) -> Page:
@@ -116,6 +119,7 @@ def _read(repository: Repository, now: datetime) -> Line:
         more_runs=more,
         left=tuple(_left(repository, now)),
         collected=(str(marks[-1].state), from_unix_us(marks[-1].created)) if marks else None,
+        checked=repository.last_check,
     )
 
 

@@ -6,6 +6,7 @@ branches that may require gates; the required gates are read only if one of thos
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -270,6 +271,23 @@ LINK_PLACES: Setting[tuple[str, ...]] = Setting(
 LINK_CHANGES = Setting(
     "link-changes", "accepted changes of linked files", {}, _alone("accepted", mapping(integer()))
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The last check of a repository that ended.
+
+    Attributes:
+        objects: How deep it went: none, exist or checksum.
+        problems: The number of missing and damaged parts.
+    """
+
+    at: datetime
+    objects: str
+    problems: int
+
+
+CHECKED: Setting[Checked | None] = Setting("checked", "last check", None, Schema(Checked))
 UNSOUND = Setting("unsound", "result of the last check", False, _alone("unsound", FLAG))
 """Whether trees were found incomplete, and no complete check since then found the rest sound."""
 

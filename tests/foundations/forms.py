@@ -73,6 +73,7 @@ FORMS = {
     "page of moves": Form(moves.encode_moves, moves.decode_moves),
     "required gates": setting(settings.REQUIRED_GATES),
     "places": setting(settings.LINK_PLACES),
+    "checked": setting(settings.CHECKED),
     "unsound": setting(settings.UNSOUND),
     "changes": setting(settings.LINK_CHANGES),
     "packing": setting(pack_rule.PACKING),

@@ -59,12 +59,14 @@ def test_a_lake_shows_what_needs_a_look(world, values, flights):
     assert (line.head.id, line.published[0]) == (flights.commit("main").id, "hour 2")
     assert (line.total.files, line.total.size) == (3, 8 + 4 + 12)
     assert [(run.key, run.state) for run in line.runs] == [("hour 1", RunState.PARKED)]
-    assert (line.left, line.collected) == ((), None)
+    assert (line.left, line.collected, line.checked) == ((), None, None)
+    flights.fsck(objects="checksum")
     flights.gc.keep(days=1)
     flights.gc.mark()
     world.clock.advance(timedelta(days=2))
     (line,) = values("/")["lines"]
     assert (line.left, line.collected[0]) == (("dev",), "condemned")
+    assert (line.checked.objects, line.checked.problems) == ("checksum", 0)
 
 
 def test_a_silent_run_is_in_trouble(world, values, lake):
