@@ -74,10 +74,17 @@ def test_the_reflog_of_all_has_tags_and_deleted_branches(cli, runs):
 
 def test_an_undo_puts_a_branch_back(cli, bad):
     before, head = bad.commit("main~1").id, bad.commit("main").id
-    assert cli("undo", "main").out == f"main is at {before[:12]} again\n"
+    assert cli("undo", "main").out.splitlines() == [
+        f"main is at {before[:12]} again",
+        "main@{1} keeps what was undone: `graveler diff main main@{1}` lists it, "
+        "`graveler undo main` brings it back",
+    ]
+    assert not bad.ref("main").exists("bad.csv")
+    assert cli("cat", "main@{1}:bad.csv").raw == b"x"
     assert cli("undo", "main", "--json").json == {
         "name": "main",
         "commit": head,
+        "undone": before,
         "staged": 0,
     }
     assert cli("undo", "main", "--to", "2").code == 0
@@ -125,7 +132,8 @@ def test_what_others_staged_is_dropped_after_a_question(cli, history, monkeypatc
     assert said.out.endswith("dropped 1 staged file on dev; `graveler undo dev` undoes it\n")
     assert "reset from" in cli("reflog", "dev", "-n", "1").out
     assert ", dropped 1 staged file, by ann" in cli("reflog", "dev", "-n", "1").out
-    assert cli("undo", "dev").out.endswith("again, with 1 staged file that was dropped\n")
+    said = cli("undo", "dev", "--json").json
+    assert (said["undone"], said["staged"]) == (None, 1)  # no commit was undone
     cli("commit", "dev", "--mine", "-m", "mine")
     assert [one["author"] for one in cli("diff", "dev", "--json").lines] == ["bob"]
     assert cli("branch", "reset", ":a", "dev:b", "dev").code == 2

@@ -209,18 +209,21 @@ def _short(commit: str | None) -> str:
 def _undo(session: Session, branch: str, *, to: Annotated[int, {"min": 1}] = 1) -> None:
     """Undo the last move of a branch: a commit, a merge, a reset, or its deletion.
 
-    A second undo moves it forth again. Staged writes stay staged; what the undone resets dropped
-    is staged again, unless something newer is staged there.
+    A second undo moves it forth again. The files of an undone commit are not staged: BRANCH@{1}
+    keeps them. Staged writes stay staged; what the undone resets dropped is staged again, unless
+    something newer is staged there.
 
     Args:
         branch: The branch, or one that was deleted.
         to (N): Number of moves to undo, as reflog counts them.
     """
-    lines = session.repository.moves(branch, limit=to, hidden=True)
+    lines = [*session.repository.moves(branch, limit=to, hidden=True)]
     dropped = sum(line.dropped for line in lines)
     commit = session.repository.undo(branch, to=to)
+    undone = lines[0].after if lines[0].after != commit.id else None
+    kept = f"{branch}@{{1}}"
     session.out.show(
-        {"name": branch, "commit": commit.id, "staged": dropped},
+        {"name": branch, "commit": commit.id, "undone": undone, "staged": dropped},
         f"{branch} is at {commit.id[:12]} again"
         + (
             f", with {_files(dropped)} that {'was' if dropped == 1 else 'were'} dropped"
@@ -228,3 +231,8 @@ def _undo(session: Session, branch: str, *, to: Annotated[int, {"min": 1}] = 1) 
             else ""
         ),
     )
+    if undone:
+        session.out.tell(
+            f"{kept} keeps what was undone: `graveler diff {branch} {kept}` lists it, "
+            f"`graveler undo {branch}` brings it back"
+        )
