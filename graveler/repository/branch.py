@@ -1,5 +1,6 @@
 """A branch: a view that can be written, committed and reset."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -19,6 +20,7 @@ from graveler.repository import resets
 from graveler.repository.commits import sealing, selective
 from graveler.repository.writer import BranchWriter
 from graveler.repository.writes.staged import StagedWrites, held_forms
+from graveler.values import author_text, signed_by
 
 
 class Branch(BranchWriter, BranchLike):
@@ -223,3 +225,15 @@ def writes_of(branch: BranchWriter) -> StagedWrites:
 def fence_of(branch: Branch) -> str:
     """Return the fence of a run's branch, or "" for any other branch."""
     return branch._fence
+
+
+def staged_by_others(branch: Branch, paths: Iterable[PathText] | None, me: str) -> Counter[str]:
+    """Return how many of the staged writes at paths each other author has; none for a run."""
+    if branch._fence:
+        return Counter()
+    stores = branch.repository
+    tokens = versions.newest_first(stores.refs.branches.get(branch.name))
+    writes = branch._choice(paths).of(stores.staging.all(tokens))
+    authors = Counter(signed_by(write)[0] for _, write in writes)
+    del authors[author_text(me)]
+    return authors

@@ -7,7 +7,7 @@ those that were staged since.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from graveler.base.background import batches
@@ -57,12 +57,16 @@ def _counted(name: str, writes: Iterable[tuple[bytes, bytes]], *, others: bool) 
     files = authors.total()
     del authors[author_text(default_committer())]
     if authors and not others:
-        shown = ", ".join(f"{who or '(unknown)'} ({n:,})" for who, n in sorted(authors.items()))
         raise StagedByOthersError(
             f"branch {name!r}: the reset drops {files:,} staged {'file' if files == 1 else 'files'}, "
-            f"also of {shown}: give others=True (--yes) to drop them too, or paths of your own"
+            f"also of {authors_text(authors)}: give others=True (--yes) to drop them too, or paths of your own"
         )
     return files
+
+
+def authors_text(authors: Mapping[str, int]) -> str:
+    """Return authors, each with the number of their staged writes."""
+    return ", ".join(f"{who or '(unknown)'} ({n:,})" for who, n in sorted(authors.items()))
 
 
 def _noted(record: BranchRecord, files: int, tokens: tuple[str, ...]) -> BranchRecord:

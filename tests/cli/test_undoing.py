@@ -134,7 +134,21 @@ def test_what_others_staged_is_dropped_after_a_question(cli, history, monkeypatc
     assert ", dropped 1 staged file, by ann" in cli("reflog", "dev", "-n", "1").out
     said = cli("undo", "dev", "--json").json
     assert (said["undone"], said["staged"]) == (None, 1)  # no commit was undone
-    cli("commit", "dev", "--mine", "-m", "mine")
+    assert cli("commit", "dev", "--mine", "-m", "mine", "--json").json["others"] == {}
     assert [one["author"] for one in cli("diff", "dev", "--json").lines] == ["bob"]
     assert cli("branch", "reset", ":a", "dev:b", "dev").code == 2
     assert cli("branch", "reset", "dev:b/*", ":x/", "--yes", "--json").json["discarded"] == 1
+
+
+def test_a_commit_says_whose_files_it_takes(cli, history, monkeypatch):
+    dev = history.branch("dev")
+    for who, path in [("bob", "b/1"), ("bob", "b/2"), ("cy", "c/1"), ("ann", "a/1")]:
+        monkeypatch.setenv("GRAVELER_COMMITTER", who)
+        dev.put(path, b"1")
+    said = cli("commit", "dev:b/2", "-m", "one", "--json").json
+    assert said["others"] == {"bob": 1}
+    assert cli("commit", "dev", "-m", "all").out.splitlines()[1:] == [
+        "among them 2 files of others: bob (1), cy (1); `--mine` commits only yours"
+    ]
+    dev.put("a/2", b"1")
+    assert len(cli("commit", "dev", "-m", "mine").out.splitlines()) == 1

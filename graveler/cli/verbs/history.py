@@ -1,5 +1,6 @@
 """``graveler commit``, and what joins or undoes commits."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,12 +15,16 @@ from graveler.cli.arguments import (
     read_strategy,
 )
 from graveler.cli.failure import CONFLICT, GATE, UsageError, conflict_line, verdict_lines
+from graveler.cli.output import counted
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
+from graveler.config import default_committer
 from graveler.display import title
 from graveler.lake import MergePreview
 from graveler.lake.shapes import shape_of
+from graveler.repository.branch import staged_by_others
 from graveler.repository.merges import MergeTerms
+from graveler.repository.resets import authors_text
 
 if TYPE_CHECKING:
     from graveler.gates import Gate
@@ -49,6 +54,8 @@ def _commit(
     """
     name, paths = Address.of_staged(where or [""])
     target = session.branch(name)
+    me = committer or default_committer()
+    others = Counter() if mine else staged_by_others(target, paths, me)
     made = target.commit(
         message,
         metadata=read_pairs(meta),
@@ -60,7 +67,12 @@ def _commit(
     line = f"{target.name} is at {made.id[:12]}: {title(made.message)}"
     if made.by_other:
         line = f"{target.name}: another commit has the staged writes, {made.id[:12]}: {title(made.message)}"
-    session.out.show({**shape_of(made), "by_other": made.by_other}, line)
+    session.out.show({**shape_of(made), "by_other": made.by_other, "others": dict(others)}, line)
+    if others and not made.by_other:
+        session.out.tell(
+            f"among them {counted(others.total(), 'file')} of others: {authors_text(others)}; "
+            "`--mine` commits only yours"
+        )
 
 
 @verb("merge")
