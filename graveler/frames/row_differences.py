@@ -3,16 +3,20 @@
 Only changed files are read: rows of the others are the same on both sides.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graveler.errors import InvalidInputError, MissingDependencyError
 from graveler.frames.first_rows import cell_text, form_of
 from graveler.frames.libraries import library_named
-from graveler.model import ChangeKind, Entry
+from graveler.model import Change, ChangeKind, Entry
+from graveler.reads.partitions import value_folders
 
 if TYPE_CHECKING:
+    from graveler.frames.source import Source
     from graveler.reads.view import View
+
+_Sides = tuple[list[Entry], list[Entry]]
 
 _BATCH = 1_000
 _TWICE = "SELECT {keys} FROM both_sides GROUP BY side, {keys} HAVING count(*) > 1 LIMIT 1"
@@ -26,13 +30,54 @@ ORDER BY {order}
 """
 
 
+def changed_tables(views: "Sequence[View]", changes: Iterable[Change]) -> Mapping[str, _Sides]:
+    """Return the changed files of each table on both sides, by its folder or its file.
+
+    The files of a folder and of its ``key=value`` folders are one table if one of them has the
+    columns of all.
+    """
+    folders: dict[str, _Sides] = {}
+    for change in changes:
+        *above, _ = change.path.split("/")
+        name = "/".join([*above[: len(above) - len(value_folders(change.path))], ""]) or "/"
+        for side, entry in enumerate((change.before, change.after)):
+            if entry is not None and form_of(entry):
+                folders.setdefault(name, ([], []))[side].append(entry)
+    tables: dict[str, _Sides] = {}
+    for name, sides in folders.items():
+        one = all(map(_is_one_table, views, sides))
+        for side, entries in enumerate(sides):
+            for entry in entries:
+                tables.setdefault(name if one else entry.path, ([], []))[side].append(entry)
+    return tables
+
+
+def _is_one_table(view: "View", entries: Sequence[Entry]) -> bool:
+    if len(entries) < 2:
+        return True
+    sources = (_source(view, [entry], form_of(entry)) for entry in entries)
+    columns = [set(source.schema.names) for source in sources]
+    return max(columns, key=len) == set().union(*columns)
+
+
+def _source(view: "View", entries: Iterable[Entry], form: str) -> "Source":
+    library_named("pyarrow")
+    from graveler.frames.source import Source
+
+    return Source(view, "", [(entry.path, entry) for entry in entries], form)
+
+
 def differences(
-    views: "Sequence[View]", sides: Sequence[Sequence[Entry]], keys: Sequence[str]
+    views: "Sequence[View]",
+    sides: Sequence[Sequence[Entry]],
+    keys: Sequence[str],
+    *,
+    of: str = "the table",
 ) -> Iterator[dict[str, Any]]:
     """Yield the kind and the key of each difference, and the row before and after, by the keys."""
     table, names = _both(views, sides)
     if missing := [name for name in keys if name not in names]:
-        raise InvalidInputError(f"no column {missing[0]!r}: the table has {', '.join(names)}")
+        raise InvalidInputError(f"{of}: no column {missing[0]!r}: it has {', '.join(names)}")
     try:
         import duckdb
     except ImportError as error:
@@ -45,7 +90,7 @@ def differences(
         if twice := database.execute(_TWICE.format(keys=", ".join(places))).fetchone():
             pairs = (f"{name}={cell_text(value)}" for name, value in zip(keys, twice, strict=True))
             raise InvalidInputError(
-                f"{','.join(keys)}: several rows have {', '.join(pairs)}: name more columns"
+                f"{','.join(keys)}: several rows of {of} have {', '.join(pairs)}: name more columns"
             )
         query = _DIFFERENCE.format(
             same_key=" AND ".join(f"l.{at} IS NOT DISTINCT FROM r.{at}" for at in places),
@@ -71,14 +116,13 @@ def _both(views: "Sequence[View]", sides: Sequence[Sequence[Entry]]) -> tuple[An
     library_named("pyarrow")
     import pyarrow as pa
 
-    from graveler.frames.source import Source
     from graveler.frames.union import concat_arrow
 
     parts, numbers = [], []
     for side, (view, entries) in enumerate(zip(views, sides, strict=True)):
         for form in dict.fromkeys(map(form_of, entries)):
-            files = [(entry.path, entry) for entry in entries if form_of(entry) == form]
-            parts.append(Source(view, "", files, form).table(verify=True))
+            files = (entry for entry in entries if form_of(entry) == form)
+            parts.append(_source(view, files, form).table(verify=True))
             numbers.append(pa.repeat(side, len(parts[-1])))
     try:
         table = concat_arrow(parts)

@@ -73,6 +73,18 @@ TABLES = [
     ),
     ({"x.parquet": parquet(OLD)}, {"x.parquet": parquet(OLD[::-1])}, "id", ["no row differs"]),
     ({"x.txt": b"1"}, {"x.txt": b"2"}, "id", ["no row differs"]),
+    (
+        {"a/x.csv": CSV, "b/d=1/x.csv": CSV, "c.csv": CSV},
+        {"a/x.csv": b"id,n\n1,a\n", "b/d=1/x.csv": b"id,n\n2,b\n", "c.csv": b"id,n\n2,b\n1,a\n"},
+        "id",
+        ["a/:", "- id=2  n=b", "b/:", "- id=1  n=a  d=1", "2 rows: 2 removed"],
+    ),
+    (
+        {"t/x.csv": CSV, "t/y.csv": b"id,m\n1,2\n"},
+        {"t/x.csv": b"id,n\n1,c\n2,b\n", "t/y.csv": b"id,m\n1,3\n"},
+        "id",
+        ["t/x.csv:", "~ id=1  n: a → c", "t/y.csv:", "~ id=1  m: 2 → 3", "2 rows: 2 changed"],
+    ),
 ]
 
 
@@ -86,8 +98,14 @@ def test_the_rows_that_differ_are_listed(cli, repo, before, after, keys, lines):
 @pytest.mark.parametrize(
     ("before", "after", "keys", "code", "told"),
     [
-        ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n"}, "no", 1, "no column 'no': the table has id, n"),
-        ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n1,c\n"}, "id", 1, "id: several rows have id=1"),
+        (
+            {"x.csv": CSV},
+            {"x.csv": b"id,n\n1,b\n"},
+            "no",
+            1,
+            "/: no column 'no': it has id, n",
+        ),
+        ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n1,c\n"}, "id", 1, "id: several rows of / have id=1"),
         (
             {"x.csv": CSV, "y.parquet": parquet([{"id": "a"}])},
             {"x.csv": b"id,n\n", "y.parquet": parquet([{"id": "b"}])},

@@ -123,7 +123,7 @@ def test_an_appended_table_is_compared_with_what_is_there(look, main):
 
 LARGE = b"id\n" + b"1234567\n" * (1 << 20)
 ODD = [
-    ({"t/x.csv": b"id\n1\n1\n"}, "id", "several rows have id=1"),
+    ({"t/x.csv": b"id\n1\n1\n"}, "id", "several rows of the table have id=1"),
     ({"t/x.csv": b"id\n1\n"}, "no", "no column &#39;no&#39;"),
     ({"t/x.csv": LARGE}, "id", "more than 8 MiB"),
     ({f"t/{n}.csv": b"id\n1\n" for n in range(51)}, "id", "more than 50"),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from graveler.cli.output import SIGNS, Output, counted
 from graveler.cli.selection import Listing
-from graveler.frames.first_rows import cell_text, form_of, plain_value
-from graveler.frames.row_differences import differences
-from graveler.model import Change, ChangeKind, Entry
+from graveler.frames.first_rows import cell_text, plain_value
+from graveler.frames.row_differences import changed_tables, differences
+from graveler.model import Change, ChangeKind
 
 if TYPE_CHECKING:
     from graveler.reads.view import View
@@ -23,18 +23,17 @@ def show_rows(
     keys: Sequence[str],
     limit: int | None,
 ) -> None:
-    """Write the rows that were added, removed or changed."""
-    sides: tuple[list[Entry], list[Entry]] = ([], [])
-    for change in changes:
-        for entries, entry in zip(sides, (change.before, change.after), strict=True):
-            if entry is not None and form_of(entry):
-                entries.append(entry)
+    """Write the rows of each table that were added, removed or changed."""
+    tables = changed_tables(views, changes)
     counts: Counter[str] = Counter()
     listing = Listing(out, limit)
-    for row in differences(views, sides, keys) if any(sides) else ():
-        counts[row["kind"]] += 1
-        if listing.takes():
-            out.show(plain_value(row), _line(out, **row))
+    for name, sides in tables.items():
+        for number, row in enumerate(differences(views, sides, keys, of=name)):
+            if not number and len(tables) > 1:
+                out.tell(out.style(f"{name}:", bold=True))
+            counts[row["kind"]] += 1
+            if listing.takes():
+                out.show({"table": name, **plain_value(row)}, _line(out, **row))
     listing.end()
     named = ", ".join(f"{counts[kind]:,} {kind}" for kind in ChangeKind if counts[kind])
     out.tell(f"{counted(counts.total(), 'row')}: {named}" if named else "no row differs")
