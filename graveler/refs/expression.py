@@ -8,9 +8,10 @@ branch, ``@{N}`` is its commit N moves ago, and ``@{2013-01-01T05:00Z}`` its com
 """
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from graveler.base.arguments import read_duration
 from graveler.errors import InvalidInputError, RefNotFoundError
 from graveler.kv.record_store import Place, Version
 from graveler.model import Commit
@@ -22,6 +23,7 @@ _EXPRESSION = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NUMBER = re.compile(r"[0-9]{1,7}")
+_AGO = re.compile(r"([0-9]{1,4})[ .]?([dhm])(?!o)[a-z]*(?:[ .]ago)?")
 _MODIFIER = re.compile(r"([~^])([0-9]*)")
 _FULL_ID = re.compile(r"[0-9a-f]{64}")
 _PREFIX = re.compile(r"[0-9a-f]{4,63}")
@@ -116,10 +118,17 @@ def _then(refs: Refs, name: str, when: str, expression: str) -> Commit:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise InvalidInputError(
-            f"ref {expression!r}: between the braces give how many moves ago, or a time with its "
-            "zone in ISO 8601, as in 2013-01-01T05:00Z"
+            f"ref {expression!r}: between the braces give an exact time with its zone in ISO 8601, as in "
+            f"{name}@{{{_exact(refs, when)}}}, or how many moves ago, as in {name}@{{1}}"
         )
     return refs.commits.get(as_of(refs, name, moment))
+
+
+def _exact(refs: Refs, when: str) -> str:
+    """Return the time that a relative one means now, or the present one."""
+    match = _AGO.fullmatch("1d" if when == "yesterday" else when)
+    ago = read_duration(f"{match[1]}{match[2]}") if match else None
+    return f"{refs.clock.now() - (ago or timedelta()):%Y-%m-%dT%H:%MZ}"
 
 
 def _back(refs: Refs, commit: Commit, sign: str, number: int, expression: str) -> Commit:

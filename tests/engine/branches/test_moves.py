@@ -203,6 +203,12 @@ def test_a_branch_is_read_as_of_a_time(repo, at):
     for time in ("2013-01-02T01:30", "2013-01-02", "yesterday", "2 hours ago", "-1", "1.5"):
         with pytest.raises(InvalidInputError, match="with its zone in ISO 8601"):
             repo.commit(f"main@{{{time}}}")
+    relative = {"2h ago": "03:00", "90 minutes ago": "03:30", "yesterday": "05:00", "noon": "05:00"}
+    at(5)
+    for time, said in relative.items():
+        day = "01-01" if time == "yesterday" else "01-02"
+        with pytest.raises(InvalidInputError, match=rf"as in main@{{2013-{day}T{said}Z}}, or"):
+            repo.commit(f"main@{{{time}}}")
     for expression in ("main@{}", "main@{1", "main@1}", "main@{1}@", "main@{1}{2}", "main~1@{1}"):
         with pytest.raises(InvalidInputError):
             repo.commit(expression)
