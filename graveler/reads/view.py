@@ -167,8 +167,10 @@ class View(Shown, RefLike):
         return table.reader(self._snapshot(first, first), first)
 
     def exists(self, path: PathText) -> bool:
-        """Return whether there is an entry at `path`; `has_below` asks for a folder."""
+        """Return whether there is a file at `path`, or, if it ends with a slash, a file below it."""
         path = args.path_text(path, "path")
+        if path.endswith("/"):
+            return self.has_below(path)
         return self._find_value(path_key(path)) is not None
 
     def get(self, path: PathText | Entry) -> bytes:

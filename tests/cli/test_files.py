@@ -153,6 +153,7 @@ def test_a_killed_get_leaves_no_half_file(cli, folder, tmp_path, there):
 def test_removing_takes_files_or_what_lies_below_a_folder(cli, history):
     history.branch("main").put("input/05:00/b.csv", b"")
     assert cli("rm", "main:readme.txt", "main:input/05:00/b.csv").code == 0
+    assert "(-r removes everything below a folder)" in cli("rm", "main:input/").err
     assert cli("rm", "-r", "main:input", "--json").lines == [
         {"branch": "main", "path": "input/05:00/a.csv"}
     ]

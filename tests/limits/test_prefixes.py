@@ -71,3 +71,13 @@ def test_odd_beginnings_of_paths_are_prefixes(repo, prefix):
     path = f"{prefix}rest"
     main.put(path, b"1")
     assert [entry.path for entry in main.entries(prefix)] == [path]
+
+
+@pytest.mark.parametrize("view", ["view", "ref", "branch"])
+def test_a_path_with_a_slash_at_its_end_is_a_folder(repo, view):
+    main = repo.branch("main")
+    main.put(f"{view}/file", b"1")
+    main.commit("a file")
+    tree = getattr(repo, view)("main")
+    said = {path: (tree.exists(path), path in tree) for path in (f"{view}/", view, f"{view}/file/")}
+    assert [*said.values()] == [(True, True), (False, False), (False, False)]

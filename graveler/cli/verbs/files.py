@@ -277,7 +277,7 @@ def _paths(branch: "Branch", path: str, *, recursive: bool) -> list[str]:
     if is_pattern(path, branch):
         return [entry.path for entry in matching(branch, path)]
     paths = [entry.path for entry in branch.entries(path.rstrip("/") + "/")] if recursive else []
-    if branch.exists(path):
+    if not path.endswith("/") and branch.exists(path):
         paths.append(path)
     if not paths:
         hint = "" if recursive else " (-r removes everything below a folder)"
@@ -313,7 +313,7 @@ def _get_folder(session: Session, place: str, into: str, options: dict[str, Any]
     if not path and "/" in ref:
         Address.of_file(place)
     view = session.view(ref)
-    if path and view.exists(path):
+    if path and not path.endswith("/") and view.exists(path):
         folder = f", and the folder as {path + '/'!r}" if view.has_below(f"{path}/") else ""
         raise UsageError(f"{path!r} is a file: get it without -r{folder}")
     _download(session, view, path, into, options)
