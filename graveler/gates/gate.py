@@ -32,7 +32,7 @@ _FACTORIES: set[Callable[..., Any]] = set()
 
 LONGEST_REASON = 4000
 _TRACE_LINES = 60
-_OTHERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
+_OTHERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<frozen ")
 """Folders of graveler and of the standard library."""
 
 _SEVERITIES = ("error", "warn")
@@ -289,20 +289,33 @@ def ask(gate: Gate, candidate: Candidate) -> Answer:
     except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - any failure is an answer
         answer = died(f"{type(error).__name__}: {error}")
         answer = replace(answer, transient=isinstance(error, TRANSIENT))
-        lines = traceback.format_exception(error)
-        view.report(**_place(error), traceback="".join(lines).splitlines()[-_TRACE_LINES:])
+        view.report(**_place(error), traceback=_trace(error))
     return replace(answer, facts=plain(view.facts), seen=dict(view.seen))
 
 
 def _place(error: BaseException) -> dict[str, str]:
     """Return the line of the gate's own code at which it failed, as the fact ``at``."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [
+    own = _own(traceback.extract_tb(error.__traceback__))
+    return {"at": f"{Path(own[-1].filename).name}:{own[-1].lineno}"} if own else {}
+
+
+def _trace(error: BaseException) -> list[str]:
+    """Return the traceback of an error and of those before it: the frames of the gate's own code."""
+    told: traceback.TracebackException | None
+    whole = told = traceback.TracebackException.from_exception(error)
+    while told is not None and _own(whole.stack):
+        told.stack = _own(told.stack)
+        told = told.__cause__ or told.__context__
+    return "".join(whole.format()).splitlines()[-_TRACE_LINES:]
+
+
+def _own(frames: traceback.StackSummary) -> traceback.StackSummary:
+    """Return the frames that are neither of graveler nor of a library."""
+    return traceback.StackSummary.from_list(
         frame
         for frame in frames
         if not frame.filename.startswith(_OTHERS) and "site-packages" not in frame.filename
-    ]
-    return {"at": f"{Path(own[-1].filename).name}:{own[-1].lineno}"} if own else {}
+    )
 
 
 def _assertion(refusal: AssertionError) -> str:

@@ -137,6 +137,23 @@ def test_a_gate_that_dies_shows_its_traceback(cli, repo):
     line = dies.check.__code__.co_firstlineno + 2
     assert f"dies: ZeroDivisionError: division by zero (test_gates.py:{line})" in said.err
     assert "    Traceback (most recent call last):" in said.err.splitlines()
+    assert [line for line in said.err.splitlines() if "  File " in line] == [
+        f'      File "{dies.check.__code__.co_filename}", line {line}, in dies'
+    ]
+
+
+def test_a_trial_whose_gate_dies_has_no_verdict(cli, repo):
+    for name in ("a", "b"):
+        repo.branch("main").put(name, b"1")
+        repo.branch("main").commit(name)
+    tries = ("gates", "try", "--over", "main~2..main", "tests.cli.test_gates:SMALL")
+    said = cli(*tries, "tests.cli.test_gates:dies")
+    assert said.code == 4
+    assert said.out.splitlines()[-1] == (
+        "2 of 2 commits would have been refused; dies died on 2 of them, without a verdict"
+    )
+    assert cli(*tries, "tests.cli.test_gates:dies", "--json").code == 4
+    assert cli(*tries).code == 0
 
 
 SMALL = checks.file_size("t/", 100, name="sizes")

@@ -1,12 +1,15 @@
 """``graveler gates``: verdicts, and the gates that branches require."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from graveler.cli.arguments import duration_text, load_gates, read_duration, split_pair
-from graveler.cli.failure import UsageError, fact_rows, verdict_lines
+from graveler.cli.failure import GATE, UsageError, fact_rows, verdict_lines
 from graveler.cli.output import field_lines
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
@@ -149,7 +152,11 @@ def _try(session: Session, gates: list[str], *, over: str = "", everything: bool
             for verdict in trial.verdicts:
                 out.tell(*(verdict_lines(verdict) if not verdict.passed else ()))
     refused = sum(trial.refused for trial in tried)
-    out.tell(f"{refused} of {len(tried)} commits would have been refused")
+    dead = Counter(each.gate for trial in tried for each in trial.verdicts if each.died)
+    told = (f"; {gate} died on {count} of them, without a verdict" for gate, count in dead.items())
+    out.tell(f"{refused} of {len(tried)} commits would have been refused{''.join(told)}")
+    if dead:
+        raise typer.Exit(GATE)
 
 
 @verb("gates require")
