@@ -176,7 +176,7 @@ class Tree(ReadableTables):
     def _check_whole(self, prefix: str) -> None:
         self._declared.check_prefix(prefix)
         if self._tree in _PRESENT:
-            self._declared.check(CONTENT, "files beside those that change")
+            self._declared.check(CONTENT, "files that do not change")
         else:
             self._declared.check(HISTORY)
 

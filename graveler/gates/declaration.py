@@ -98,8 +98,8 @@ class Declared:
         wanted = sorted({*kept, name} - {CONTENT}) or [CONTENT]
         way = repr(wanted[0]) if len(wanted) == 1 else f"{{{', '.join(map(repr, wanted))}}}"
         raise self._refusal(
-            f"gate {self.gate!r} reads {what or _INPUTS.get(name, name)}, which it does not "
-            f"declare, so that its verdict would hold where that is another: give it reads={way}"
+            f"gate {self.gate!r} reads {what or _INPUTS.get(name, name)}, but declares only "
+            f"{', '.join(map(repr, self.reads))}: give it reads={way}"
         )
 
     def check_prefix(self, prefix: str) -> None:

@@ -125,7 +125,10 @@ def test_a_gate_of_changes_reads_only_the_changed_files(repo):
     ("read", "reason"),
     [
         (lambda c: c.get("t/old"), "'t/old', which does not change"),
-        (lambda c: list(c.before.entries("t/")), "files beside those that change"),
+        (
+            lambda c: list(c.before.entries("t/")),
+            "g' reads files that do not change, but declares only 'changes': give it reads='content'",
+        ),
     ],
 )
 def test_a_gate_of_changes_reads_no_other_files(repo, read, reason):

@@ -39,7 +39,7 @@ def test_a_gate_reads_tables_with_every_library(target, way):
 
 def test_a_gate_of_changes_reads_new_rows_only(repo):
     publish(repo, frames.reads_new_rows, reads="changes")
-    with pytest.raises(GateFailedError, match="files beside those that change"):
+    with pytest.raises(GateFailedError, match="files that do not change"):
         publish(repo, frames.reads_all, key="2", reads="changes")
 
 
