@@ -93,6 +93,7 @@ def _csv(
 ) -> "DataFrame":
     return step.read(
         hour_prefix(INPUT, hour) + file,
+        "spark",
         spark=spark,
         format="csv",
         schema=", ".join(f"{name} string" for name in header.split(",")),

@@ -3,12 +3,13 @@
 from collections import deque
 from collections.abc import Sequence
 from datetime import UTC
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from graveler.base.arguments import PathText, flag, optional, prefix_text, text, texts
 from graveler.errors import InvalidInputError, ObjectNotFoundError
 from graveler.frames.formats import FORMATS, of_one_format
-from graveler.frames.libraries import SPARK, full_name, library_named, library_of
+from graveler.frames.libraries import NAMES, SPARK, full_name, library_named, library_of
 from graveler.frames.library import FrameLibrary, ParquetLibrary
 from graveler.frames.pruning import pruned
 from graveler.frames.where import Where, conditions
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from graveler.frames.source import Source
 
 
-def read(view: View, path: PathText, as_: type | str = SPARK, **terms: Any) -> Any:
+def read(view: View, path: PathText, as_: type | str | None = None, **terms: Any) -> Any:
     """Return the table at `path` as a frame; any library may have written it.
 
     Args:
         view: A ref, branch, run, step or candidate.
         path: A file, or a folder.
-        as_: The type of the frame, or the name of its library.
+        as_: The type of the frame, or the name of its library; by default as `read` of a branch.
         **terms: The other arguments of the ``read`` of a branch; and ``files``, only these files of
             the table, by their paths below it.
     """
@@ -47,7 +48,7 @@ def scan(view: View, path: PathText, as_: type | str, **terms: Any) -> Any:
 def _frame(
     view: View,
     path: PathText,
-    as_: type | str,
+    as_: type | str | None,
     *,
     lazy: bool = False,
     files: Files | None = None,
@@ -58,13 +59,13 @@ def _frame(
     nested: bool = True,
     **options: Any,
 ) -> Any:
-    library = _library(as_)
+    given = sorted(name for name, value in options.items() if value is not None)
+    library = _library(_usual(spark=bool(given)) if as_ is None else as_)
     if not isinstance(library, ParquetLibrary):
         from graveler.frames.spark.reader import read as read_by_spark
 
         options |= {"columns": columns, "where": where, "format": format, "verify": verify}
         return read_by_spark(view, path, files=files, nested=nested, **options)
-    given = sorted(name for name, value in options.items() if value is not None)
     if given:
         raise InvalidInputError(
             f"{', '.join(given)}: of Spark frames only, and this one is of {library.name}"
@@ -79,6 +80,14 @@ def _frame(
             deque(view.get_many(entry for _, entry in source.files), maxlen=0)
         return library.scan(source, kind)
     return library.from_arrow(source.table(verify=verify), kind)
+
+
+def _usual(*, spark: bool) -> str:
+    """Return the library of a read that names none; `spark`: it has arguments of Spark frames."""
+    from graveler.frames.spark.session import is_running
+
+    there = (name for name in NAMES if name != SPARK and find_spec(name))
+    return SPARK if spark or is_running() else next(there, NAMES[1])
 
 
 def source_of(

@@ -27,17 +27,15 @@ class ReadableTables(view.View):
     def read(self, path: PathText, as_: type[_Frame], **options: Any) -> _Frame: ...
 
     @overload
-    def read(
-        self, path: PathText, as_: Literal["spark"] = "spark", **options: Any
-    ) -> "DataFrame": ...
+    def read(self, path: PathText, as_: Literal["spark"], **options: Any) -> "DataFrame": ...
 
     @overload
-    def read(self, path: PathText, as_: str, **options: Any) -> Any: ...
+    def read(self, path: PathText, as_: str | None = None, **options: Any) -> Any: ...
 
     def read(
         self,
         path: PathText,
-        as_: type | str = "spark",
+        as_: type | str | None = None,
         *,
         columns: Sequence[str] = (),
         where: "Where | None" = None,
@@ -63,7 +61,9 @@ class ReadableTables(view.View):
             path: A file, or a folder: a prefix that ends with ``/``.
             as_: The type of the frame: ``pandas.DataFrame``, ``polars.DataFrame``, ``pyarrow.Table``,
                 ``pyspark.sql.DataFrame``, or a lazy one of `scan`; or ``"pandas"``, ``"polars"``,
-                ``"pyarrow"``, ``"duckdb"``, ``"spark"``.
+                ``"pyarrow"``, ``"duckdb"``, ``"spark"``. By default Spark's if a session is active or
+                an argument is for Spark frames, else that of the first of pandas, polars and
+                pyarrow that is installed.
             columns: Only these columns, in this order; by default all.
             where: Only these rows: for each column a value or a list of values, or triples of a
                 column, an operator (``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``,
@@ -204,7 +204,7 @@ class Table:
 
         return reader.source_of(self.view, self.path)
 
-    def read(self, as_: type | str = "spark", **terms: Any) -> Any:
+    def read(self, as_: type | str | None = None, **terms: Any) -> Any:
         """Return the table as a frame, as the ``read`` of the view does."""
         return self.view.read(self.path, as_, **terms)
 

@@ -311,7 +311,7 @@ class Candidate(Tree):
         """Return the files below `prefix` that publishing would add or replace, as they would be."""
         return [entry for entry, _ in self._sides(prefix) if entry]
 
-    def new_rows(self, prefix: PathText, as_: type | str = "spark", **terms: Any) -> Any:
+    def new_rows(self, prefix: PathText, as_: type | str | None = None, **terms: Any) -> Any:
         """Return the rows of the files that publishing would add or replace, as a frame.
 
         ::

@@ -173,6 +173,13 @@ def _active() -> "SparkSession | None":
     return None
 
 
+def is_running() -> bool:
+    """Return whether a session is active, or spark-submit has started this process."""
+    return bool(environment("PYSPARK_GATEWAY_PORT")) or (
+        "pyspark.sql" in sys.modules and _active() is not None
+    )
+
+
 def running(app_name: str = "graveler") -> "SparkSession":
     """Return the active Spark session unchanged, else a new one."""
     active = None if find_spec("pyspark") is None else _active()

@@ -39,6 +39,7 @@ def test_a_folder_and_a_file_are_read_by_their_path(spark, branch):
     csv(branch, "t2/a.csv", 3)
     assert rows(gspark.read(branch, "t/a.csv", format="csv", spark=spark)) == [("1",)]
     assert rows(gspark.read(branch, "t", format="csv")) == [("1",), ("2",)]  # the running session
+    assert type(branch.read("t/", format="csv")) is type(spark.range(1))
 
 
 def test_an_empty_folder_needs_a_schema(spark, branch):
