@@ -6,6 +6,7 @@ and ``!=``, as in Python. Numbers, texts, dates and times are compared with valu
 
 import math
 import operator
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 """The operators that compare with one value, and leave out nulls and NaN."""
 _OPERATORS = ("==", "!=", *COMPARISONS, "in", "not in")
+_COMPARISON = re.compile(
+    r"""\s*(?:["`]([^"`]+)["`]|(\w+))\s*(?:([<>=!]=?)\s*('[^']*'|-?[\d.]+))?"""
+)
 _LISTS = (list, tuple, set, frozenset, range)
 
 
@@ -54,6 +58,14 @@ def conditions(where: Where | None) -> tuple[Condition, ...]:
     """Return the conditions of the argument ``where``."""
     if where is None:
         return ()
+    given: Any = where
+    if isinstance(given, str):
+        words = _COMPARISON.match(given)
+        quoted, plain, sign, value = words.groups() if words else ("COLUMN", "", "", "")
+        raise InvalidInputError(
+            f"where={given!r}: a text is no condition: give where=[({quoted or plain!r}, {sign or '=='!r}, "
+            f"{value or 'VALUE'})], or ask DuckDB: scan(path, 'duckdb').filter({given!r})"
+        )
     if isinstance(where, Mapping):
         return tuple(Condition(text(name, "where"), "==", _values(where[name])) for name in where)
     return tuple(map(_condition, several(where, "where", "(column, operator, value)")))

@@ -1,5 +1,6 @@
 """Data frames in memory are read and written by one pair of methods."""
 
+import re
 import sys
 from decimal import Decimal
 
@@ -124,6 +125,14 @@ TWICE = pd.DataFrame([[1, 2]], columns=["a", "a"])
 REFUSED = [
     *((lambda step, v=v: step.write(v, "t/"), NO_FRAME) for v in (ROWS, pd.Series([1]), b"", None)),
     *((lambda step, k=k: step.read("t/", k), NO_TYPE) for k in (dict, pd.Series, list[int], 1)),
+    *(
+        (lambda step, told=told: step.read("t/", "pandas", where=told), re.escape(f"where=[({form})]"))
+        for told, form in {
+            "delay > 60": "'delay', '>', 60",
+            "carrier='New York' and x": "'carrier', '=', 'New York'",
+            '"a b" in (1, 2)': "'a b', '==', VALUE",
+        }.items()
+    ),
     (lambda step: step.read("t/", "dask"), "'dask': spark, pandas, polars, pyarrow, duckdb are"),
     (
         lambda step: step.read("t/", pd.DataFrame, spark=object(), schema="n int"),
