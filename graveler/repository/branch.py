@@ -198,6 +198,10 @@ class Branch(BranchWriter, BranchLike):
         args.flag(others, "others")
         to = None if to is None else args.ref_text(to, "to", within=self.repository)
         stores, name, fence = self.repository, self._name, self._fence
+        if to is not None and "/" in to:
+            raise InvalidInputError(
+                f"to={to!r}: a ref has no slash: reset(paths=[{to!r}]) drops what is staged at a path"
+            )
         if to is not None and paths is not None:
             raise InvalidInputError("paths: not together with to, which drops all staged writes")
         if paths is not None:

@@ -132,6 +132,8 @@ def test_others_files_are_dropped_only_if_that_is_said(repo, put):
     assert dev.reset(paths=["b/1"], others=True) == 1
     assert authors(dev) == {"b/2": "bob"}
     assert [line.dropped for line in repo.moves("dev")] == [1, 1, 0]
+    with pytest.raises(InvalidInputError, match=r"reset\(paths=\['b/'\]\) drops what is staged"):
+        dev.reset("b/")
     wrong: list[dict[str, Any]] = [{"paths": []}, {"paths": ["a"], "to": "main"}, {"others": 1}]
     for terms in wrong:
         with pytest.raises(InvalidInputError):
