@@ -111,7 +111,9 @@ def test_a_hard_reset_puts_the_branch_elsewhere(cli, history):
     assert said == {"name": "dev", "discarded": 1, "commit": history.commit("main").id}
     at = history.commit("main~1").id[:12]
     said = cli("branch", "reset", "dev", "--hard", "main~1")
-    assert said.out == f"dropped 0 staged files on dev, now at {at}\n"
+    assert said.out == f"nothing is staged on dev, now at {at}\n"
+    assert cli("branch", "reset", "dev").out == "nothing is staged on dev\n"
+    assert cli("branch", "reset", "dev:no/").out == "nothing is staged on dev at no/\n"
     history.branch("dev").put("x", b"1")
     assert cli("branch", "reset", "dev").out == (
         "dropped 1 staged file on dev; `graveler undo dev` undoes it\n"

@@ -204,13 +204,9 @@ def _reflog(
             shape_of(line),
             f"{out.style(f'{_short(line.after):12}', 'yellow')}  {line.at:%Y-%m-%d %H:%M:%S}  {name}: "
             f"{line.action} from {_short(line.before)}"
-            + (f", dropped {_files(line.dropped)}" if line.dropped else "")
+            + (f", dropped {counted(line.dropped, 'staged file')}" if line.dropped else "")
             + (f", by {line.actor}" if line.actor else ""),
         )
-
-
-def _files(number: int) -> str:
-    return f"{number:,} staged {'file' if number == 1 else 'files'}"
 
 
 def _short(commit: str | None) -> str:
@@ -238,7 +234,7 @@ def _undo(session: Session, branch: str, *, to: Annotated[int, {"min": 1}] = 1) 
         {"name": branch, "commit": commit.id, "undone": undone, "staged": dropped},
         f"{branch} is at {commit.id[:12]} again"
         + (
-            f", with {_files(dropped)} that {'was' if dropped == 1 else 'were'} dropped"
+            f", with {counted(dropped, 'staged file')} that {'was' if dropped == 1 else 'were'} dropped"
             if dropped
             else ""
         ),

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from graveler.cli.arguments import Address, LimitOption, read_duration
 from graveler.cli.failure import UsageError
+from graveler.cli.output import counted
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.errors import StagedByOthersError
@@ -118,9 +119,11 @@ def _reset(session: Session, where: list[str], *, hard: str = "", yes: bool = Fa
             raise
         dropped = branch.reset(hard or None, paths=paths, others=True)
     head = branch.head.id
+    told = f"dropped {counted(dropped, 'staged file')}" if dropped else "nothing is staged"
+    at = f" at {', '.join(paths)}" if paths and not dropped else ""
     session.out.show(
         {"name": branch.name, "discarded": dropped, "commit": head},
-        f"dropped {dropped:,} staged {'file' if dropped == 1 else 'files'} on {branch.name}"
+        f"{told} on {branch.name}{at}"
         + (f", now at {head[:12]}" if hard else "")
         + (f"; `graveler undo {branch.name}` undoes it" if dropped else ""),
     )
