@@ -77,7 +77,7 @@ def test_an_undo_puts_a_branch_back(cli, bad):
     assert cli("undo", "main").out.splitlines() == [
         f"main is at {before[:12]} again",
         "main@{1} keeps what was undone: `graveler diff main main@{1}` lists it, "
-        "`graveler undo main` brings it back",
+        "`graveler undo main` brings it back, `graveler undo main --to 3` goes further back",
     ]
     assert not bad.ref("main").exists("bad.csv")
     assert cli("cat", "main@{1}:bad.csv").raw == b"x"
@@ -89,6 +89,17 @@ def test_an_undo_puts_a_branch_back(cli, bad):
     }
     assert cli("undo", "main", "--to", "2").code == 0
     assert bad.commit("main").id == head
+
+
+def test_an_undo_says_how_to_go_further_back(cli, bad):
+    commits = [bad.commit(ref).id for ref in ("main", "main~1", "main~2")]
+    for further in (3, 4, 5):  # back, forth, back
+        first, said = cli("undo", "main").out.splitlines()
+        assert first.endswith("again: an undo was undone") == (further > 3)
+        assert said.endswith(f"`graveler undo main --to {further}` goes further back")
+        assert bad.commit(f"main@{{{further}}}").id == commits[2]
+    assert cli("undo", "main", "--to", "5").out.splitlines()[1].endswith("brings it back")
+    assert bad.commit("main").id == commits[2]
 
 
 def test_a_place_in_the_log_is_a_ref(cli, bad):

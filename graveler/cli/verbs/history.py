@@ -22,6 +22,7 @@ from graveler.config import default_committer
 from graveler.display import title
 from graveler.lake import MergePreview
 from graveler.lake.shapes import shape_of
+from graveler.refs.moves import UNDONE
 from graveler.repository.branch import staged_by_others
 from graveler.repository.merges import MergeTerms
 from graveler.repository.resets import authors_text
@@ -233,6 +234,7 @@ def _undo(session: Session, branch: str, *, to: Annotated[int, {"min": 1}] = 1) 
     session.out.show(
         {"name": branch, "commit": commit.id, "undone": undone, "staged": dropped},
         f"{branch} is at {commit.id[:12]} again"
+        + ": an undo was undone" * (lines[0].action == UNDONE)
         + (
             f", with {counted(dropped, 'staged file')} that {'was' if dropped == 1 else 'were'} dropped"
             if dropped
@@ -240,7 +242,12 @@ def _undo(session: Session, branch: str, *, to: Annotated[int, {"min": 1}] = 1) 
         ),
     )
     if undone:
+        older = (
+            f", `graveler undo {branch} --to {line.position}` goes further back"
+            for line in session.repository.moves(branch, hidden=True)
+            if line.position > to and line.after not in {None, undone, commit.id}
+        )
         session.out.tell(
             f"{kept} keeps what was undone: `graveler diff {branch} {kept}` lists it, "
-            f"`graveler undo {branch}` brings it back"
+            f"`graveler undo {branch}` brings it back{next(older, '')}"
         )
