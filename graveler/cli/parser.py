@@ -3,6 +3,7 @@
 A command of theirs is answered by one line that names the verb of graveler.
 """
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,11 @@ from graveler.cli.failure import DONE, USAGE, UsageError, report
 
 _NO_FOLDER = "there is no working folder; name the branch in each command, as in `graveler ls {0}`"
 _NO_REMOTE = "there is no remote: all processes share one lake; `graveler merge {0} main` publishes"
+_LISTS = (["head"], ["log"], ["reflog"])
+_COUNT = re.compile(r"^-([0-9]+)$")
+_RESET = "`graveler branch reset BRANCH:PATH` discards what is staged at a path"
+_LIST = "`graveler branch list` lists the branches"
+_STAGED = "`graveler diff BRANCH` lists what is staged"
 _HABITS = {
     "abort": "a merge with conflicts changes nothing, so there is nothing to abort",
     "add": "`graveler put {0} BRANCH:PATH` stages a file",
@@ -24,16 +30,21 @@ _HABITS = {
     "branch -a": "`graveler branch list --all` lists all branches",
     "branch -d": "`graveler branch delete {0}` deletes a branch; `graveler undo {0}` restores it",
     "branch -m": "a branch keeps its name: `graveler branch create NEW {0}`, then delete the old one",
-    "branches": "`graveler branch list` lists the branches",
+    "branch --list": _LIST,
+    "branch -v": _LIST,
+    "branches": _LIST,
     "checkout": _NO_FOLDER,
     "checkout -b": "`graveler branch create {0}` makes a branch",
     "clean": "`graveler branch reset BRANCH` discards what is staged",
     "clone": "`graveler get -r REF: FOLDER` copies the files of a ref into a folder",
     "commit --amend": "`graveler undo BRANCH`, then `graveler cherry-pick COMMIT BRANCH -m TEXT`, where "
     "COMMIT is the one that was undone",
+    "commit -am": "`graveler commit -m TEXT` commits all that is staged",
     "commit -a": "`graveler commit -m TEXT` commits all that is staged",
     "config": "the settings are in graveler.toml; GRAVELER_COMMITTER is your name",
     "describe": "`graveler show {0}` shows a commit",
+    "diff --cached": _STAGED,
+    "diff --staged": _STAGED,
     "export": "`graveler get -r REF: FOLDER` copies the files of a ref into a folder",
     "fetch": _NO_REMOTE,
     "fs": "`graveler ls`, `stat`, `get`, `put` and `rm` work with files",
@@ -45,6 +56,8 @@ _HABITS = {
     "fs upload": "`graveler put FILE BRANCH:PATH` stages a file",
     "grep": "`graveler ls 'REF:**/*.csv'` finds files by name; `graveler cat REF:PATH` reads them",
     "ingest-files": "`graveler import PLACE BRANCH:FOLDER` imports files without copying a byte",
+    "log --all": "`graveler log REF` lists the commits of one ref, `graveler reflog` the moves of all",
+    "log --stat": "`graveler show REF --stat` shows the totals of a commit",
     "log -p": "`graveler show REF` shows the changes of a commit",
     "ls-files": "`graveler ls -r REF` lists all files",
     "ls-tree": "`graveler ls -r {0}` lists all files",
@@ -55,7 +68,9 @@ _HABITS = {
     "remote": _NO_REMOTE,
     "rename": "`graveler mv BRANCH:OLD BRANCH:NEW` moves a file",
     "reset": "`graveler branch reset BRANCH` discards what is staged; with --hard REF the branch moves",
-    "restore": "`graveler branch reset BRANCH:PATH` discards what is staged at a path",
+    "reset --soft": "`graveler undo BRANCH` moves a branch back, and names the ref that keeps the files",
+    "restore": _RESET,
+    "restore --source": "`graveler cp {0}:{1} BRANCH:{1}` stages a file as it is in another ref",
     "rev-parse": "`graveler show {0}` shows a commit and its whole id",
     "rollback": "`graveler run rollback KEY` reverts a published run; `graveler undo BRANCH` undoes a move",
     "shortlog": "`graveler log` lists the commits",
@@ -78,13 +93,16 @@ class Commands(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Run a command, and exit with its code."""
         options["standalone_mode"] = False
+        words = [*(sys.argv[1:] if args is None else args)]
+        if _typed(words)[:1] in _LISTS:
+            words = [_COUNT.sub(r"-n\1", word) for word in words]
         try:
-            code = super().main(args, *rest, **options)
+            code = super().main(words, *rest, **options)
         except Exception as error:
             shown = getattr(error, "format_message", None)
             if shown is None:
                 raise
-            code = _misused(error, shown(), [*(sys.argv[1:] if args is None else args)])
+            code = _misused(error, shown(), words)
         sys.exit(code or DONE)
 
 
@@ -113,9 +131,10 @@ def _typed(words: list[str]) -> list[str]:
 
 def _advice(words: Sequence[str]) -> str:
     """Return graveler's way of a command that it does not have; "" if it is no known habit."""
+    words = [part for word in words for part in word.split("=", word.startswith("--"))]
     named = [word for word in words[1:] if not word.startswith("-")]
-    pair = " ".join(words[:2])
-    if pair in _HABITS:
-        return _HABITS[pair].format(*(word for word in named if word != words[1]), "NAME")
+    for second in words[1:]:
+        if (pair := f"{words[0]} {second}") in _HABITS:
+            return _HABITS[pair].format(*(word for word in named if word != second), "NAME", "PATH")
     alone = words[:1] in (["branch"], ["tag"]) and not named
     return "" if alone or not words else _HABITS.get(words[0], "").format(*named, "NAME")

@@ -24,6 +24,17 @@ HABITS = [
     ("merge --abort", "nothing to abort"),
     ("reset --hard main~1", "`graveler branch reset BRANCH`"),
     ("fs upload a b", "`graveler put FILE BRANCH:PATH`"),
+    ("log --all", "`graveler reflog`"),
+    ("log main --stat", "`graveler show REF --stat`"),
+    ("diff --cached", "`graveler diff BRANCH`"),
+    ("restore --source=v1 a.csv", "`graveler cp v1:a.csv BRANCH:a.csv`"),
+    ("restore --source v1 a.csv", "`graveler cp v1:a.csv BRANCH:a.csv`"),
+    ("restore a.csv", "`graveler branch reset BRANCH:PATH`"),
+    ("reset --soft main~1", "`graveler undo BRANCH`"),
+    ("commit -am x", "`graveler commit -m TEXT`"),
+    ("branch -v", "`graveler branch list`"),
+    ("show main:readme.txt", "`graveler cat main:readme.txt`"),
+    ("diff main...dev", "`graveler merge dev main --dry-run`"),
     ("crate", "No such command 'crate'"),
     ("branch crate", "Did you mean 'create'? See `graveler branch --help`"),
     ("merge one", "Missing argument 'into'; see `graveler merge --help`"),
@@ -41,6 +52,21 @@ def test_a_git_habit_is_answered_by_one_line(cli, call, says):
     asked = cli("--json", *call.split())
     assert (asked.code, asked.out) == (2, "")
     assert says in json.loads(asked.err)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("call", "same"),
+    [
+        ("diff main..dev", "diff main dev"),
+        ("log -1 dev", "log -n 1 dev"),
+        ("head -1 main:input/05:00/a.csv", "head -n 1 main:input/05:00/a.csv"),
+        ("--json reflog -2 main", "--json reflog -n 2 main"),
+    ],
+)
+def test_a_git_habit_works(cli, history, call, same):
+    said = cli(*call.split())
+    assert said == cli(*same.split())
+    assert (said.code, bool(said.out)) == (0, True)
 
 
 def test_a_group_without_a_command_shows_its_help_once(cli):

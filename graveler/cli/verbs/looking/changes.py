@@ -8,7 +8,7 @@ from typing import Any
 
 from graveler.base.globs import matches
 from graveler.base.names import path_key
-from graveler.cli.arguments import RefArgument
+from graveler.cli.arguments import Address, RefArgument
 from graveler.cli.failure import UsageError
 from graveler.cli.output import SIGNS, Output, counted, field_lines
 from graveler.cli.selection import LinesOption, Listing, folder_of, is_pattern
@@ -40,7 +40,7 @@ def _diff(
     """List the differences from LEFT to RIGHT, or the changes that a commit would make.
 
     Args:
-        left: A ref; or a branch alone, for its staged changes.
+        left: A ref; or a branch alone, for its staged changes; or both refs, as main..dev.
         right: The ref to compare it with.
         prefix: Only paths with this prefix, or that match this pattern.
         stat: Only totals: files and bytes by kind.
@@ -51,6 +51,13 @@ def _diff(
     """
     if sum(map(bool, (stat, folders, name_only, rows))) > 1:
         raise UsageError("--stat, --folders, --name-only, --rows: give one of them")
+    source, dots, other = left.partition("..")
+    if dots and other.startswith("."):
+        raise UsageError(
+            f"`graveler merge {other[1:]} {source} --dry-run` shows what a merge would bring"
+        )
+    if dots and not right:
+        left, right = source, other
     repository, out = session.repository, session.out
     if rows:
         from graveler.cli.verbs.looking.rows import show_rows
@@ -216,6 +223,8 @@ def _show(
     Args:
         stat: Only the totals of the changes.
     """
+    if Address.parse(ref).path:
+        raise UsageError(f"show names a commit: `graveler cat {ref}` writes a file")
     repository, out = session.repository, session.out
     commit = repository.commit(ref or session.default_branch)
     first = commit.parents[:1]
