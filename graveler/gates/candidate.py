@@ -15,7 +15,6 @@ from graveler.errors import (
     NotFoundError,
     ObjectNotFoundError,
 )
-from graveler.frames import reader
 from graveler.frames.tables import ReadableTables
 from graveler.gates.declaration import (
     ANYTHING,
@@ -335,6 +334,8 @@ class Candidate(Tree):
                 f"no file below {folder!r} is new: let the gate pass first, as in "
                 f"`if not any(candidate.changed_files({folder!r})): return`"
             )
+        from graveler.frames import reader
+
         return reader.read(self, folder, as_, files=files, **terms)
 
     def removed(self, prefix: PathText = "") -> Iterator[Entry]:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from graveler.gates import Gate
     from graveler.gates.gate import Check
     from graveler.ingest import Ingestion
-    from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
+    from graveler.lake.gates import Gates
+    from graveler.lake.places import Links, Protection, SplittingPolicy, Tags
     from graveler.reads.view import View
     from graveler.repository.branch import Branch
     from graveler.repository.merges import MergeResult, MergeTerms
@@ -83,7 +84,7 @@ class Repository(Shown, Upkeep):
     @property
     def gates(self) -> "Gates":
         """The gates that branches require, and the verdicts."""
-        from graveler.lake.places import Gates
+        from graveler.lake.gates import Gates
 
         return Gates(self.stores)
 

@@ -13,6 +13,7 @@ process that dies before it leaves objects and commit records that no branch nam
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from graveler.base.retries import retry
 from graveler.committed.bases import Base, Bases
@@ -24,7 +25,6 @@ from graveler.config import default_committer
 from graveler.errors import OutcomeUnknownError, PreconditionFailedError
 from graveler.kv.store import Predicate
 from graveler.model import CLAIMS, BranchRecord, Commit
-from graveler.publishing.panel import Judged, enforce
 from graveler.reads.stores import Stores
 from graveler.reads.view import readable
 from graveler.refs.branches import check_fence, owned
@@ -32,6 +32,9 @@ from graveler.refs.history import merge_bases
 from graveler.refs.mover import advance
 from graveler.refs.refs import Look
 from graveler.refs.settings import Rules
+
+if TYPE_CHECKING:
+    from graveler.publishing.panel import Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +261,8 @@ def land(
             stores.refs.expired.check_readable(tip.head.id)
         judged = judged if requires is None else requires()
         if judged and commit.id != tip.head.id:
+            from graveler.publishing.panel import enforce  # which imports all of the gates
+
             enforce(stores, action, name, commit, tip.head, verdicts)
         moved = advance(refs, record, tip.predicate, action=action, landed=landed)
         if not moved:

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from graveler.base.telemetry import GATES, Attributes, report, span
 from graveler.errors import GateFailedError, MergeConflictError, NoChangesError
-from graveler.gates import Verdict
 from graveler.model import Commit
 from graveler.reads.stores import Stores
+
+if TYPE_CHECKING:
+    from graveler.gates import Verdict
 
 
 class Traced:
@@ -58,7 +61,7 @@ def _result(error: BaseException) -> str:
             return "failed"
 
 
-def measure_gate(verdict: Verdict) -> None:
+def measure_gate(verdict: "Verdict") -> None:
     """Report the time of a gate that ran."""
     if verdict.died:
         result = "failed"

@@ -14,7 +14,6 @@ from graveler.errors import (
 )
 from graveler.model import BranchRecord, Commit, Dropped
 from graveler.publishing.landing import Tip, land
-from graveler.publishing.panel import enforce
 from graveler.reads.stores import Stores
 from graveler.refs.branches import check_fence
 from graveler.refs.expression import resolve_beside
@@ -41,6 +40,8 @@ def create_branch(
     rules_at = stores.refs.settings.place(PROTECTION)
     head, (found,) = resolve_beside(stores.refs, source, rules_at)
     if PROTECTION.of(found).may_require_gates(name) and stores.refs.branches.find(name) is None:
+        from graveler.publishing.panel import enforce
+
         enforce(stores, "create", name, head, first_base(stores, head))
     try:
         ends = _end(stores, ttl)
@@ -160,6 +161,8 @@ def _undelete(stores: Stores, name: str, target: Commit) -> Commit:
             f"undo of {name!r}: the branch was a run's: open the run again, or make a branch of "
             f"your own from commit {target.id[:12]}"
         )
+    from graveler.publishing.panel import enforce
+
     enforce(stores, UNDONE, name, target, first_base(stores, target))
     staged = [Dropped(0, 0, life.staged)]
     try:

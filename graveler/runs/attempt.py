@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from graveler.base.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.base.forks import watch
 from graveler.errors import FencedError, GravelerError
-from graveler.frames.spark.session import running
 from graveler.frames.tables import Ref
 from graveler.model import Commit
 from graveler.reads.view import Observed, View, observed, read_from
@@ -204,6 +203,8 @@ class RunBranch(ObservedBranch):
     @cached_property
     def spark(self) -> "SparkSession":
         """The active Spark session, else a new one that is named after the run."""
+        from graveler.frames.spark.session import running
+
         return running(self._attempt.handle.key)
 
     def commit(

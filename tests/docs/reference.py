@@ -10,9 +10,10 @@ from graveler.gc.collector import GarbageCollector
 from graveler.iam.directory import Directory
 from graveler.ingest import Ingestion
 from graveler.lake.drivers import Drivers
+from graveler.lake.gates import Gates
 from graveler.lake.history import History
 from graveler.lake.maintenance import Packing
-from graveler.lake.places import Gates, Links, Protection, SplittingPolicy, Tags
+from graveler.lake.places import Links, Protection, SplittingPolicy, Tags
 from graveler.lake.upkeep import Upkeep
 from graveler.repository.writer import BranchWriter
 from graveler.spark.tables import Tables

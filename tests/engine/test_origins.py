@@ -15,6 +15,7 @@ from graveler.fs import GravelerFileSystem, close_lakes
 from graveler.gc.collector import GarbageCollector
 from graveler.ingest import Ingestion
 from graveler.lake import places
+from graveler.lake.gates import Gates
 from graveler.model import Entry
 from graveler.runs.run import Run
 from graveler.runs.runs import Runs
@@ -198,7 +199,7 @@ CALLS = {
 """Every public call that takes a ref, a branch, a view, a commit or entries, by what it does."""
 OWNERS = {
     *(graveler.Lake, graveler.Repository, graveler.Branch, graveler.Ref, graveler.Candidate),
-    *(Run, Step, OpenStep, Runs, Ingestion, GarbageCollector, GravelerFileSystem, Tables),
+    *(Run, Step, OpenStep, Runs, Ingestion, GarbageCollector, GravelerFileSystem, Tables, Gates),
     *(
         kind
         for _, kind in inspect.getmembers(places, inspect.isclass)

@@ -24,11 +24,12 @@ from graveler.lake import MergePreview
 from graveler.lake.shapes import shape_of
 from graveler.refs.moves import UNDONE
 from graveler.repository.branch import staged_by_others
-from graveler.repository.merges import MergeTerms
 from graveler.repository.resets import authors_text
 
 if TYPE_CHECKING:
     from graveler.gates import Gate
+    from graveler.lake import MergePreview
+    from graveler.repository.merges import MergeTerms
 
 
 @verb("commit")
@@ -120,7 +121,7 @@ def _merge(
     session.out.show({"commit": shape_of(result.commit), "already": result.already}, done)
 
 
-def _show_preview(session: Session, preview: MergePreview, gates: "list[Gate]") -> None:
+def _show_preview(session: Session, preview: "MergePreview", gates: "list[Gate]") -> None:
     """Show the result that a merge would have; a conflict or a refusal ends the command as in a merge."""
     verdicts = () if preview.conflict_count else preview.judge(gates)
     shape = {**shape_of(preview), "verdicts": shape_of(verdicts)}

@@ -10,7 +10,8 @@ import pytest
 from graveler.errors import InvalidInputError
 from graveler.ingest import Ingestion
 from graveler.lake import Repository
-from graveler.lake.places import Gates, Tags
+from graveler.lake.gates import Gates
+from graveler.lake.places import Tags
 from graveler.repository.branch import Branch
 from graveler.runs.run import Run
 from graveler.runs.runs import Runs
