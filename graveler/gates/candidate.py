@@ -318,25 +318,30 @@ class Candidate(Tree):
             new = candidate.new_rows("output/flights/", pandas.DataFrame)
 
         Args:
-            prefix: The folder of a table.
+            prefix: The table: a folder, or a file.
             as_: The type of the frame, as for `read`.
             terms: The other arguments of `read`.
 
         Raises:
             ObjectNotFoundError: There are no such files. `changed_files` lists them.
         """
-        text = prefix_text(prefix, "prefix").rstrip("/")
-        folder = f"{text}/" if text else ""
-        named = ((entry.path.removeprefix(folder), entry) for entry in self.changed_files(folder))
-        files = [(name, entry) for name, entry in named if not is_hidden(name)]
+        path = prefix_text(prefix, "prefix")
+        folder = f"{path.rstrip('/')}/" if path else ""
+        new = self.changed_files(path if self._declared.covers(path) else folder)
+        files = [(entry.path.rpartition("/")[2], entry) for entry in new if entry.path == path] or [
+            (name, entry)
+            for entry in new
+            if entry.path.startswith(folder)
+            and not is_hidden(name := entry.path.removeprefix(folder))
+        ]
         if not files:
             raise ObjectNotFoundError(
-                f"no file below {folder!r} is new: let the gate pass first, as in "
-                f"`if not any(candidate.changed_files({folder!r})): return`"
+                f"no file below {path!r} is new: let the gate pass first, as in "
+                f"`if not any(candidate.changed_files({path!r})): return`"
             )
         from graveler.frames import reader
 
-        return reader.read(self, folder, as_, files=files, **terms)
+        return reader.read(self, path, as_, files=files, **terms)
 
     def removed(self, prefix: PathText = "") -> Iterator[Entry]:
         """Yield the files below `prefix` that publishing would delete, as the target has them.

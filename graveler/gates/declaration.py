@@ -102,9 +102,13 @@ class Declared:
             f"{', '.join(map(repr, self.reads))}: give it reads={way}"
         )
 
+    def covers(self, prefix: str) -> bool:
+        """Return whether a prefix is inside the declared prefixes."""
+        return self.anything or prefix.startswith(self.prefixes)
+
     def check_prefix(self, prefix: str) -> None:
         """Refuse a prefix outside the declared prefixes."""
-        if self.anything or prefix.startswith(self.prefixes):
+        if self.covers(prefix):
             return
         declared = ", ".join(map(repr, self.prefixes))
         raise self._refusal(

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from graveler.errors import GateFailedError
-from graveler.gates import Gate
+from graveler.gates import Gate, checks
 from tests.gates import frames
 
 WAYS = ["here", "in a process", "in a fork"]
@@ -46,3 +46,18 @@ def test_a_gate_of_changes_reads_new_rows_only(repo):
 def test_no_new_rows_are_an_error(repo):
     with pytest.raises(GateFailedError, match="no file below 'u/' is new"):
         publish(repo, frames.of_no_rows)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "from 'new:t/day=1/a.parquet'",
+        "from 'new:t/day=1/'",
+        "from 'new:t/day=1'",
+        "from 'new:t/'",
+    ],
+)
+def test_a_check_of_a_file_or_a_folder_sees_its_new_rows(repo, rows):
+    query = checks.sql(rows)
+    with pytest.raises(GateFailedError, match="n=3"), repo.run("hour", gates=[query]) as run:
+        run.write(pl.DataFrame({"n": [3]}), "t/day=1/a.parquet")
