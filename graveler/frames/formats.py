@@ -67,6 +67,9 @@ def write_rows(table: "pa.Table", file: Path, format: str) -> None:
     if format == "csv":
         from pyarrow import csv
 
+        if table.num_columns == 1 and table.column(0).null_count:  # an empty line is no row
+            texts = table.column(0).cast("string").fill_null("")
+            table = table.set_column(0, table.column_names[0], texts)
         csv.write_csv(table, file)
     elif format == "arrow":
         from pyarrow import feather

@@ -107,6 +107,13 @@ def test_every_frame_is_written_in_every_format(main, suffix):
         assert found == pa.table(ROWS).to_pylist(), type(made)
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "arrow", "parquet"])
+@pytest.mark.parametrize("values", [[1, None, 3], [True, None], [None, 2.5], [None, None]])
+def test_a_row_of_nulls_is_written_in_every_format(main, suffix, values):
+    main.write(pa.table({"n": values}), f"t/a.{suffix}")
+    assert main.read("t/", "pyarrow")["n"].to_pylist() == values
+
+
 def test_a_table_shows_itself_without_its_rows(disk, main):
     main.write(pl.DataFrame({"n": [1, 2]}), "t/day=1/")
     main.write(pl.DataFrame({"n": [3], "s": ["x"]}), "t/day=2/")
