@@ -316,3 +316,7 @@ class ArrowDialect(Dialect):
     def is_in(self, name: str, values: Sequence[Any]) -> Any:
         """Return whether a column has one of the values."""
         return ds.field(name).isin(pa.array(values))
+
+    def number(self) -> Any:
+        """Return a random number from 0 on."""
+        return pc.Expression._call("random", [], pc.RandomOptions())

@@ -112,6 +112,13 @@ class Dialect(ABC):
     def is_in(self, name: str, values: Sequence[Any]) -> Any:
         """Return whether a column has one of two values or more."""
 
+    def number(self) -> Any:
+        """Return a random number from 0 on; None if the library's statistics of files tell of NaN.
+
+        Statistics of Parquet files leave out NaN. A test with this number is not decided by them.
+        """
+        return None
+
     def all(
         self, wanted: Sequence[Condition], schema: "pa.Schema", zone: Zone = lambda: UTC
     ) -> Any:
@@ -132,19 +139,34 @@ class Dialect(ABC):
             for value in condition.values
             if value is not None and not _between(value, kind, sign)
         ]
+        null, floating = self.is_null(column), pa.types.is_floating(kind)
+        is_nan = any(value != value for value in values)
         if sign in COMPARISONS:
+            if is_nan:
+                return null & ~null
             test = COMPARISONS[sign](column, self.literal(name, values[0]))
-            return test & ~self.is_nan(column) if pa.types.is_floating(kind) else test
+            test = test & ~self.is_nan(column) if floating else test
+        else:
+            among = self._among(condition, values, column)
+            test = among if sign == "==" else ~among & ~null
+        number = self.number() if floating else None
+        if number is None:
+            return test
+        if sign not in COMPARISONS and is_nan is (sign == "=="):
+            return test | self.is_nan(column) | (number < 0)
+        return test & (number >= 0)
+
+    def _among(self, condition: Condition, values: Sequence[Any], column: Any) -> Any:
+        """Return whether a column has one of the values of a condition."""
         null = self.is_null(column)
         tests = [null] if None in condition.values else []
         if any(value != value for value in values):
             tests.append(self.is_nan(column))
         plain = [value for value in values if value == value]
         if plain:
-            equal = column == self.literal(name, plain[0])
-            tests.append(equal if len(plain) == 1 else self.is_in(name, plain))
-        among = reduce(operator.or_, tests) if tests else null & ~null
-        return among if sign == "==" else ~among & ~null
+            equal = column == self.literal(condition.column, plain[0])
+            tests.append(equal if len(plain) == 1 else self.is_in(condition.column, plain))
+        return reduce(operator.or_, tests) if tests else null & ~null
 
 
 def _between(value: Any, kind: "pa.DataType", sign: str) -> bool:

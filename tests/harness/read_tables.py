@@ -43,6 +43,8 @@ def _noon(day: int) -> datetime:
 
 N = {"a.parquet": parquet(n=[1, 2, None, 4])}
 F = {"a.parquet": parquet(f=[1.0, nan, None, 2.5])}
+ONE = {"a.parquet": parquet(n=[1, 2], f=[1.0, nan])}
+SINGLE = {"a.parquet": parquet(n=[1, 2], f=pa.array([0.1, 0.5], pa.float32()))}
 S = {"a.parquet": parquet(s=["a", "é", None])}
 D = {"a.parquet": parquet(d=pa.array([Decimal("1.50"), None, Decimal("2.25")]))}
 T = {"a.parquet": parquet(t=pa.array([_noon(1), None, _noon(3)], pa.timestamp("us", "UTC")))}
@@ -181,6 +183,15 @@ CASES = [
     _where("several conditions", N, [("n", ">=", 2), ("n", "<", 4)], 2),
     _where("NaN is not greater", F, [("f", ">", 1)], 2.5),
     _where("a float", F, {"f": [1, 2.5]}, 1.0, 2.5),
+    _where("NaN beside one value", ONE, [("f", "!=", 1.0)], 2),
+    _where("NaN by itself", ONE, {"f": nan}, 2),
+    _where("NaN in a list", ONE, {"f": [nan, 7.0]}, 2),
+    _where("NaN is not in a list", ONE, [("f", "not in", [1.0, 2.0])], 2),
+    _where("NaN or a value", ONE, {"f": [1.0, nan, None]}, 1, 2),
+    _where("neither NaN nor a value", ONE, [("f", "not in", [1.0, nan])]),
+    _where("above NaN", ONE, [("f", "<", nan)]),
+    _where("a float with nulls", F, {"f": [1.0, None]}, 1.0, None),
+    _where("single precision", SINGLE, [("f", "<=", 0.1)]),
     _where("text", S, {"s": "é"}, "é"),
     _where("text in order", S, [("s", "<=", "b")], "a"),
     _where("a decimal", D, {"d": 1.5}, Decimal("1.50")),

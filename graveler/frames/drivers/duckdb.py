@@ -117,3 +117,6 @@ class _DuckdbDialect(Dialect):
 
     def is_in(self, name: str, values: Sequence[Any]) -> Any:
         return self.column(name).isin(*map(duckdb.ConstantExpression, values))
+
+    def number(self) -> Any:
+        return duckdb.FunctionExpression("random")

@@ -101,7 +101,8 @@ class _PolarsDialect(Dialect):
         self._kinds = frame.collect_schema()
 
     def column(self, name: str) -> Any:
-        return pl.col(name)
+        column = pl.col(name)
+        return column.cast(pl.Float64) if self._kinds[name] == pl.Float32 else column
 
     def literal(self, name: str, value: Any) -> Any:
         return pl.lit(value, self._compared(name))
@@ -117,7 +118,7 @@ class _PolarsDialect(Dialect):
 
     def _compared(self, name: str) -> pl.DataType | None:
         kind = self._kinds[name]
-        return kind if kind.is_temporal() or kind.is_float() else None
+        return kind if kind.is_temporal() else pl.Float64() if kind.is_float() else None
 
 
 def _mask(column: str, kind: pl.DataType, rows: PartitionRows) -> pl.Expr:
