@@ -85,8 +85,17 @@ def _condition(triple: Any) -> Condition:
 
 
 def _values(value: Any) -> tuple[Any, ...]:
-    values = tuple(value) if isinstance(value, _LISTS) else (value,)
-    return tuple(each.item() if hasattr(each, "item") else each for each in values)  # of numpy
+    return tuple(map(_plain, value if isinstance(value, _LISTS) else (value,)))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of numpy or pandas as one of Python, and what stands for null as None."""
+    if type(value).__name__ in {"NaTType", "NAType"}:
+        return None
+    if getattr(getattr(value, "dtype", None), "kind", "") == "M":
+        shorter = value.astype("datetime64[us]")
+        value = shorter if shorter == value else value
+    return value.item() if hasattr(value, "item") else value
 
 
 class Dialect(ABC):
@@ -173,7 +182,9 @@ def _between(value: Any, kind: "pa.DataType", sign: str) -> bool:
     """Return whether no whole number of a column can equal a value."""
     import pyarrow as pa
 
-    fraction = isinstance(value, float | Decimal) and (not math.isfinite(value) or value % 1 != 0)
+    fraction = isinstance(value, float | Decimal) and (
+        not math.isfinite(value) or value != int(value)
+    )
     return fraction and pa.types.is_integer(kind) and sign in {"==", "!="}
 
 
@@ -181,6 +192,8 @@ def _fitted(name: str, value: Any, kind: "pa.DataType", sign: str, zone: Zone) -
     """Return a value as one of the column's type, or refuse one of another kind."""
     from pyarrow import types
 
+    if getattr(value, "nanosecond", 0):
+        raise InvalidInputError(f"where: {name!r}={value!r}: give a time of whole microseconds")
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         fitted = _number(value, kind, sign)
     elif types.is_timestamp(kind) and isinstance(value, date):

@@ -7,6 +7,8 @@ from io import BytesIO
 from math import nan
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
@@ -41,6 +43,10 @@ def _noon(day: int) -> datetime:
     return datetime(2013, 1, day, 12, tzinfo=UTC)
 
 
+def _day(day: int) -> datetime:
+    return _noon(day).replace(hour=0, tzinfo=None)
+
+
 N = {"a.parquet": parquet(n=[1, 2, None, 4])}
 F = {"a.parquet": parquet(f=[1.0, nan, None, 2.5])}
 ONE = {"a.parquet": parquet(n=[1, 2], f=[1.0, nan])}
@@ -49,7 +55,7 @@ S = {"a.parquet": parquet(s=["a", "é", None])}
 D = {"a.parquet": parquet(d=pa.array([Decimal("1.50"), None, Decimal("2.25")]))}
 T = {"a.parquet": parquet(t=pa.array([_noon(1), None, _noon(3)], pa.timestamp("us", "UTC")))}
 Z = {"a.parquet": parquet(t=pa.array([_noon(1), None], pa.timestamp("us", "America/New_York")))}
-W = {"a.parquet": parquet(t=[datetime(2013, 1, 1), datetime(2013, 1, 2)])}  # noqa: DTZ001
+W = {"a.parquet": parquet(t=[_day(1), _day(2)])}
 DAYS = {
     f"day={day}/a.parquet": parquet(n=[number])
     for number, day in enumerate(("01", "10", "2", "__HIVE_DEFAULT_PARTITION__"))
@@ -192,11 +198,22 @@ CASES = [
     _where("above NaN", ONE, [("f", "<", nan)]),
     _where("a float with nulls", F, {"f": [1.0, None]}, 1.0, None),
     _where("single precision", SINGLE, [("f", "<=", 0.1)]),
+    _where("null of pandas", N, {"n": [pd.NA, 4]}, None, 4),
+    _where("no time of pandas", W, {"t": pd.NaT}),
+    _where("a time of numpy", W, [("t", ">", np.datetime64("2013-01-01", "ns"))], _day(2)),
+    _where("a large decimal", D, [("d", "<", Decimal("1e30"))], Decimal("1.50"), Decimal("2.25")),
+    Case(
+        "a time of nanoseconds",
+        {"a.parquet": parquet(t=pa.array([1, 2], pa.timestamp("ns")))},
+        "give a time of whole microseconds",
+        {"where": {"t": pd.Timestamp(1)}},
+        spark=False,  # which cannot read them
+    ),
     _where("text", S, {"s": "é"}, "é"),
     _where("text in order", S, [("s", "<=", "b")], "a"),
     _where("a decimal", D, {"d": 1.5}, Decimal("1.50")),
     _where("decimals", D, [("d", ">", 2)], Decimal("2.25")),
-    _where("a time without zone", W, {"t": datetime(2013, 1, 1)}, datetime(2013, 1, 1)),  # noqa: DTZ001
+    _where("a time without zone", W, {"t": _day(1)}, _day(1)),
     _where("a time", T, {"t": _noon(1)}, _noon(1)),
     _where("times", T, [("t", ">", date(2013, 1, 2))], _noon(3)),
     _where("times of a list", T, {"t": [_noon(3), _noon(2)]}, _noon(3)),

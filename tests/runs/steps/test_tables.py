@@ -173,7 +173,8 @@ def test_linked_files_on_s3_are_scanned_and_verified(tmp_path, s3_bucket, s3_cli
         lazy = [main.scan("t/", kind, where=[("n", ">=", 990)], columns=["n"]) for kind in LAZY]
         for frame in lazy:
             assert len(arrow(frame)) == 10
-        lazy = [main.scan("t/", kind, columns=["n"]) for kind in LAZY]
+        late = [kind for kind in LAZY if kind is not pa.RecordBatchReader]  # which reads ahead
+        lazy = [main.scan("t/", kind, columns=["n"]) for kind in late]
         pq.write_table(pa.table({"n": range(1, 1001), "s": ["x"] * 1000}), file, row_group_size=100)
         s3_client.put_object(Bucket=s3_bucket, Key="links/a", Body=file.read_bytes())
         for frame in lazy:
