@@ -272,6 +272,11 @@ def _csv(content: pa.NativeFile) -> pa.Table:
     return pyarrow.csv.read_csv(content, parse_options=parsing)
 
 
+def _json(content: pa.NativeFile) -> pa.Table:
+    lines = content.read()
+    return pyarrow.json.read_json(pa.BufferReader(lines)) if lines.strip() else pa.table({})
+
+
 _DATASETS: Mapping[str, ds.FileFormat] = {
     "parquet": ds.ParquetFileFormat(coerce_int96_timestamp_unit=_UNIT),
     "arrow": ds.IpcFileFormat(),
@@ -283,7 +288,7 @@ _FOOTERS: Mapping[str, Callable[[View, Entry], tuple[int | None, pa.Schema]]] = 
 _PARSERS: Mapping[str, Callable[[Any], pa.Table]] = {
     "parquet": _parquet,
     "csv": _csv,
-    "json": pyarrow.json.read_json,
+    "json": _json,
     "arrow": lambda file: pa.ipc.open_file(file).read_all(),
 }
 

@@ -125,6 +125,11 @@ CASES = [
         {"where": {"s": None}, "columns": ["n", "s", "x"]},
     ),
     Case(
+        "JSON lines of no row",
+        {"a.jsonl": b"", "b.jsonl": b'{"n": 1}\n', "c.jsonl": b"\n"},
+        [{"n": 1}],
+    ),
+    Case(
         "Arrow",
         {"a.arrow": arrow(n=[1, 2], s=["a", "b"])},
         [{"s": "b"}],
