@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -104,6 +105,20 @@ def test_a_sum_is_compared_with_the_same_hour(pipeline):
     assert "the sum of 'delay' is 150000 at 2013-01-08 02:00, where 7 days before" in verdict.reason
     (verdict,) = run.judge([checks.same_hour("output/", "carrier")])
     assert "name a column of numbers" in verdict.reason
+
+
+@pytest.mark.parametrize("large", [1 << 62, Decimal(10**37)])
+def test_a_sum_of_large_numbers_does_not_wrap_around(repo, large):
+    hour, main = FIRST + timedelta(days=3), repo.branch("main")
+    for day, rows in ((0, 2), (1, 2), (2, 2), (3, 20)):
+        folder = hour_folder(FIRST + timedelta(days=day))
+        main.write(pa.table({"n": [large] * rows}), f"output/{folder}/part.parquet")
+    main.commit("four days")
+    run = repo.runs.open("again", metadata={"hour": hour_text(hour)})
+    (verdict,) = run.judge([checks.same_hour("output/", "n")])
+    assert verdict.facts["usual"] == pytest.approx(2 * float(large))
+    assert verdict.facts["found"] == pytest.approx(20 * float(large))
+    assert not verdict.passed
 
 
 def test_a_young_branch_is_tried_as_a_whole(repo):

@@ -77,6 +77,8 @@ def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = Fa
 def total(files: Files, entry: Entry, column: str) -> float:
     """Return the sum of a column of numbers; nulls count as nothing."""
     values = table(files, entry, [column]).column(column)
+    if pa.types.is_integer(values.type) or pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64(), safe=False)  # Arrow's sum of whole numbers wraps around
     try:
         return float(pc.sum(values).as_py() or 0)
     except pa.ArrowNotImplementedError:
