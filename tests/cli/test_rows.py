@@ -105,7 +105,13 @@ def test_the_rows_that_differ_are_listed(cli, repo, before, after, keys, lines):
             1,
             "/: no column 'no': it has id, n",
         ),
-        ({"x.csv": CSV}, {"x.csv": b"id,n\n1,b\n1,c\n"}, "id", 1, "id: several rows of / have id=1"),
+        (
+            {"x.csv": CSV},
+            {"x.csv": b"id,n\n1,b\n1,c\n"},
+            "id",
+            1,
+            "id: several rows of / have id=1",
+        ),
         (
             {"x.csv": CSV, "y.parquet": parquet([{"id": "a"}])},
             {"x.csv": b"id,n\n", "y.parquet": parquet([{"id": "b"}])},

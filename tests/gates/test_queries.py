@@ -29,6 +29,11 @@ QUERIES: dict[str, Any] = {
         "file system operations are disabled",
         FINE,
     ),
+    "names that differ in case": (
+        "select * from 'o/' where x > 1",
+        "DuckDB takes the columns 'X' and 'x' for one",
+        table({"X": [1], "x": [2]}),
+    ),
     "more than five": (
         "select id from 'o/' order by id",
         "id=4; and 95 more",

@@ -7,6 +7,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from graveler.errors import InvalidInputError
+from graveler.frames.arrow import ArrowLibrary
 from graveler.frames.drivers.arrow import ArrowLibrary
 from graveler.frames.library import ParquetLibrary
 from graveler.frames.rows import PartitionRows
@@ -38,6 +40,7 @@ class DuckdbLibrary(ParquetLibrary):
     def scan(self, source: Source, kind: Any) -> Any:
         """Return a relation of the default connection, so that its queries can name it."""
         del kind
+        check_names(source.path, source.schema.names)
         groups = source.groups()
         connection = duckdb.default_connection()
         if groups is None:
@@ -67,6 +70,18 @@ class DuckdbLibrary(ParquetLibrary):
         """Return the rows of each partition."""
         parts = ArrowLibrary().split_rows(self.to_arrow(frame), column, rows)
         return {key: self.from_arrow(part, None) for key, part in parts.items()}
+
+
+def check_names(table: str, names: Sequence[str]) -> None:
+    """Refuse columns whose names differ only in case: DuckDB takes one for the other."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidInputError(
+                f"{table!r}: DuckDB takes the columns {other!r} and {name!r} for one: read the table "
+                "with another library"
+            )
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

@@ -45,9 +45,13 @@ def sql(query: str, *, missing: str = "refuse", **options: Any) -> Rule:
 
     def check(candidate: Candidate) -> str | None:
         with locked_duckdb() as connection:
+            from graveler.frames.drivers.duckdb import check_names
+
             for name in names:
                 try:
-                    connection.register(name, _rows(candidate, name))
+                    rows = _rows(candidate, name)
+                    check_names(name, rows.column_names)
+                    connection.register(name, rows)
                 except ObjectNotFoundError:
                     path = name.removeprefix(_NEW).removeprefix(_BEFORE)
                     if missing == "allow" or candidate.restores:
@@ -55,12 +59,12 @@ def sql(query: str, *, missing: str = "refuse", **options: Any) -> Rule:
                     return nothing_below(candidate, path, "changes" if path != name else "all")
             found = connection.execute(query)
             columns = [column[0] for column in found.description]
-            rows = [dict(zip(columns, row, strict=True)) for row in found.fetchmany(_SHOWN)]
+            wrong = [dict(zip(columns, row, strict=True)) for row in found.fetchmany(_SHOWN)]
             more = sum(map(len, iter(lambda: found.fetchmany(10_000), [])))
-        if not rows:
+        if not wrong:
             return None
-        candidate.report(rows=rows, count=len(rows) + more)
-        return _listed(map(_row, rows), more)
+        candidate.report(rows=wrong, count=len(wrong) + more)
+        return _listed(map(_row, wrong), more)
 
     changes = all(name.startswith(_NEW) for name in names)
     first, *also = paths

@@ -126,7 +126,10 @@ REFUSED = [
     *((lambda step, v=v: step.write(v, "t/"), NO_FRAME) for v in (ROWS, pd.Series([1]), b"", None)),
     *((lambda step, k=k: step.read("t/", k), NO_TYPE) for k in (dict, pd.Series, list[int], 1)),
     *(
-        (lambda step, told=told: step.read("t/", "pandas", where=told), re.escape(f"where=[({form})]"))
+        (
+            lambda step, told=told: step.read("t/", "pandas", where=told),
+            re.escape(f"where=[({form})]"),
+        )
         for told, form in {
             "delay > 60": "'delay', '>', 60",
             "carrier='New York' and x": "'carrier', '=', 'New York'",

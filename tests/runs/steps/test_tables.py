@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import graveler
-from graveler.errors import CorruptionError, GravelerError, ReadOnlyError
+from graveler.errors import CorruptionError, GravelerError, InvalidInputError, ReadOnlyError
 from graveler.frames import reader
-from tests.harness.read_tables import CASES
+from tests.harness.read_tables import CASES, parquet
 
 EAGER = [pd.DataFrame, pl.DataFrame, pa.Table]
 LAZY = [pl.LazyFrame, duckdb.DuckDBPyRelation, ds.Scanner, pa.RecordBatchReader]
@@ -80,6 +80,13 @@ def test_a_read_without_a_type_starts_no_spark(disk, main, monkeypatch, missing)
     with disk.run("hour", gates=[gate]) as run:
         run.put("t/a.csv", b"n\n2\n")
     assert [type(frame) for frame in published] == [EAGER[missing]]
+
+
+@pytest.mark.parametrize("terms", [{}, {"columns": ["x"]}, {"where": {"x": 2}}])
+def test_duckdb_refuses_columns_that_it_takes_for_one(branch, terms):
+    branch.put_many({"t/a.parquet": parquet(X=[1]), "t/b.parquet": parquet(x=[2])})
+    with pytest.raises(InvalidInputError, match="DuckDB takes the columns 'X' and 'x' for one"):
+        branch.read("t/", "duckdb", **terms)
 
 
 ROWS = {"n": [1, None], "s": ['é,"x"\ny', ""], "t": [datetime(2013, 1, 1, 5, 30), None]}  # noqa: DTZ001
