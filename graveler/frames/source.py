@@ -269,7 +269,13 @@ def _parquet(content: pa.Buffer) -> pa.Table:
 
 def _csv(content: pa.NativeFile) -> pa.Table:
     parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
-    return pyarrow.csv.read_csv(content, parse_options=parsing)
+    table = pyarrow.csv.read_csv(content, parse_options=parsing)
+    for number, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):  # an empty field is null, as in columns of other types
+            texts = table.column(number)
+            filled = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+            table = table.set_column(number, field, filled)
+    return table
 
 
 def _json(content: pa.NativeFile) -> pa.Table:

@@ -113,6 +113,12 @@ CASES = [
     ),
     Case("CSV", {"a.csv": CSV}, [{"n": 1, "s": "a"}], {"where": {"n": 1}, "columns": ["n", "s"]}),
     Case(
+        "empty texts in CSV",
+        {"a.csv": b'n,s\n1,a\n2,""\n3,\n'},
+        [{"n": 2, "s": None}, {"n": 3, "s": None}],
+        {"where": {"s": None}, "columns": ["n", "s"]},
+    ),
+    Case(
         "a date in CSV",
         {"a.csv": CSV},
         [{"n": 1}],
