@@ -8,7 +8,6 @@ import duckdb
 import pyarrow as pa
 
 from graveler.errors import InvalidInputError
-from graveler.frames.arrow import ArrowLibrary
 from graveler.frames.drivers.arrow import ArrowLibrary
 from graveler.frames.library import ParquetLibrary
 from graveler.frames.rows import PartitionRows
