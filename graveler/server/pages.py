@@ -5,7 +5,8 @@ other sites cannot send. Requests that another site causes are refused.
 """
 
 from ipaddress import ip_address
-from urllib.parse import quote, urlencode, urlsplit
+from socket import getfqdn, gethostname
+from urllib.parse import quote, urlencode
 
 from graveler.base.clock import Clock
 from graveler.errors import GravelerError
@@ -47,30 +48,33 @@ class WebPages:
     def __init__(self, lake: Lake, host: str, *, clock: Clock | None = None) -> None:
         self._site = Site(lake, clock=clock)
         self._access = lake.iam.access
-        self._host = host
+        self._host = host.lower()
+        self._names = set() if is_loopback(host) else {gethostname().lower(), getfqdn().lower()}
 
     def accept(self, request: Request) -> None:
         """Refuse what is not a reader's own request: other methods, hosts and sites."""
         if request.method not in self.methods:
             raise HttpError(405, f"{request.method}: pages are read with GET and HEAD")
-        name = urlsplit(f"//{request.headers['host']}").hostname or ""
+        name = _split(request.headers["host"])[0]
         if not self._is_own(name):
-            raise HttpError(403, f"Host: {name!r} is not a name of this server, {self._host!r} is")
-        origin = request.headers.get("origin")
+            raise HttpError(403, f"Host: {name!r} is not this server: open the address it printed")
+        origin = request.headers.get("origin", "")
         foreign = request.headers.get("sec-fetch-site", "") in _FOREIGN
-        if foreign or (origin is not None and urlsplit(origin).netloc != request.headers["host"]):
+        if foreign or (origin and origin.partition("://")[2] != request.headers["host"]):
             raise HttpError(
                 403, "another site led here: paste the address into the browser's address field"
             )
 
     def _is_own(self, name: str) -> bool:
-        """Return whether a host is this server; a name could lead here from any site's domain."""
+        """Return whether a host is this server; the name of another site can lead here, too."""
         if name == self._host or is_loopback(name):
             return True
-        try:
-            return not is_loopback(self._host) and bool(ip_address(name))
-        except ValueError:
+        if is_loopback(self._host):
             return False
+        try:
+            return bool(ip_address(name))
+        except ValueError:
+            return name in self._names
 
     def identify(self, request: Request, check: TokenCheck) -> Identity | None:
         """Return who sends a request, by the token in its address, in its cookie or in a header."""
@@ -141,9 +145,17 @@ class PageServer(Service):
         return f"http://{self.authority}/{token}"
 
 
+def _split(host: str) -> tuple[str, str]:
+    """Return the name and the port of a Host header."""
+    name, _, port = host.rpartition(":")
+    if not port.isdecimal() or (name.startswith("[") != name.endswith("]")):
+        name, port = host, "80"
+    return name.strip("[]").lower(), port
+
+
 def _cookie_name(request: Request) -> str:
     """Return the name of the cookie; browsers do not keep the cookies of two ports apart."""
-    return f"graveler-{urlsplit('//' + request.headers['host']).port or 80}"
+    return f"graveler-{_split(request.headers['host'])[1]}"
 
 
 def _cookies(request: Request) -> dict[str, str]:

@@ -1,12 +1,15 @@
 """Who may read the pages, from where, and that nothing is changed by it."""
 
+from contextlib import nullcontext
+from socket import gethostname
 from urllib.parse import urlencode
 
 import pytest
 
 from graveler.errors import InvalidInputError, ReadOnlyError
 from graveler.pages import ROUTES
-from graveler.server.pages import PageServer
+from graveler.server.messages import HttpError, Request
+from graveler.server.pages import PageServer, WebPages
 from tests.harness.pages import TOKEN
 
 PAGES = ["/", "/-/style.css", *(f"/flights/{name}".rstrip("/") for name in ROUTES)]
@@ -58,12 +61,14 @@ def test_other_methods_are_refused(client, flights, method):
     [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
         {"Host": "evil.example"},
         {"Host": "127.0.0.1.evil.example:80"},
         {"Host": "10.0.0.1:80"},
+        {"Host": "[1.2]:80"},
     ],
 )
 def test_other_sites_are_refused(client, flights, headers):
@@ -79,6 +84,15 @@ def test_other_sites_are_refused(client, flights, headers):
 def test_the_reader_is_not_refused(client_of, flights, headers):
     given = {"Authorization": f"Bearer {TOKEN}", **headers}
     assert client_of().get("/flights", **given).status == 200
+
+
+@pytest.mark.parametrize("host", ["localhost:99999", "localhost", "[::1]:7", "[::1]", "LOCALHOST"])
+def test_the_cookie_has_the_port_of_the_address(client_of, host):
+    port = host.rpartition(":")[2].strip("]")
+    port = port if "]:" in host or host[-5:].isdecimal() else "80"
+    shown = client_of().get(f"/?token={TOKEN}", Host=host).headers["set-cookie"].partition(";")[0]
+    assert shown == f"graveler-{port}={TOKEN}"
+    assert client_of().get("/", Host=host, Cookie=shown).status == 200
 
 
 def test_a_page_of_this_server_may_ask(client, flights):
@@ -99,6 +113,17 @@ def test_head_is_get_without_the_content(client, flights):
         got, head = client.get(path), client.send("HEAD", path)
         assert (head.status, head.text) == (got.status, "")
         assert head.headers["content-length"] == got.headers["content-length"]
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [(gethostname(), True), ("192.0.2.7", True), ("localhost", True), ("evil.example", False)],
+)
+def test_a_server_for_other_machines_has_their_names(lake, name, own):
+    pages = WebPages(lake, "192.0.2.1")
+    request = Request("GET", "/flights", {"host": f"{name}:9871"}, None)
+    with nullcontext() if own else pytest.raises(HttpError, match="is not this server"):
+        pages.accept(request)
 
 
 def test_an_open_host_needs_a_token(lake):
