@@ -85,7 +85,7 @@ class WebPages:
     def answer(self, request: Request) -> Answer:
         """Return a page, the style sheet, or the clean address of a page."""
         path = request.target.partition("?")[0]
-        if "token" in request.query:
+        if request.query.get("token"):
             return _clean(request)
         if path == _STYLE:
             return _answer(style(), kind="text/css")

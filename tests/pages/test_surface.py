@@ -37,7 +37,7 @@ def test_without_a_token_there_is_only_the_question_for_it(client_of, flights, p
 
 @pytest.mark.parametrize(
     ("token", "cookie", "status"),
-    [("wrong-token-of-tests", "", 401), ("wrong-token-of-tests", TOKEN, 401), ("", TOKEN, 303)],
+    [("wrong-token-of-tests", "", 401), ("wrong-token-of-tests", TOKEN, 401), ("", TOKEN, 200)],
 )
 def test_the_token_of_the_address_counts_first(client_of, token, cookie, status):
     assert client_of(cookie).get(f"/?token={token}").status == status
