@@ -57,6 +57,12 @@ def filled(templates: Environment, name: str, values: Mapping[str, Any], *, now:
         _now.reset(token)
 
 
+def compile_templates() -> None:
+    """Compile all templates, so that no first reader of a page waits for it."""
+    for name in environment().list_templates():
+        environment().get_template(name)
+
+
 @cache
 def style() -> str:
     """Return the style sheet."""

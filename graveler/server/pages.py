@@ -13,7 +13,7 @@ from graveler.errors import GravelerError
 from graveler.iam.access import Identity
 from graveler.lake import Lake
 from graveler.pages.page import Page
-from graveler.pages.rendering import render, style
+from graveler.pages.rendering import compile_templates, render, style
 from graveler.pages.site import Site, failure
 from graveler.server.application import Application
 from graveler.server.messages import Answer, HttpError, Request
@@ -136,6 +136,7 @@ class PageServer(Service):
         self._access = lake.iam.access
         self.token = chosen_token(token, host, self._access)
         check = TokenCheck(self.token, self._access)
+        compile_templates()
         super().__init__(Application(check, [WebPages(lake, host, clock=clock)]), host, port)
 
     @property
