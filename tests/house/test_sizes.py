@@ -45,7 +45,7 @@ ROOMS = {
     "graveler/refs": 1775,
     "graveler/repository": 5235,
     "graveler/runs": 3270,
-    "graveler/server": 2445,
+    "graveler/server": 2455,
     "graveler/simulation": 590,
     "graveler/spark": 2080,
     "graveler/sstable": 970,
