@@ -3,8 +3,9 @@
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO, NamedTuple, Self, cast
@@ -18,6 +19,7 @@ from graveler.errors import GravelerError, InvalidInputError, RetryableError
 from graveler.model import Entry, Transfer
 from graveler.objects.store import file_state
 from graveler.objects.verified import new_hash
+from graveler.reads.files import open_unverified
 from graveler.reads.listing import Scan, first_key
 from graveler.reads.local.downloads import MOST_FAULTS, failure
 from graveler.reads.local.folders import (
@@ -276,13 +278,19 @@ class _Sender:
 
     def _is_there(self, known: Entry, source: SourceFile) -> bool:
         terms = self._terms
-        if not (known.computed and known.size == source.size):
+        if known.size != source.size:
             return False
         if terms.content_type not in {"", known.content_type}:
             return False
         if terms.given and terms.metadata != dict(known.metadata):
             return False
-        return source.checksum(known.checksum.partition(":")[0]) == known.checksum
+        if known.computed:
+            return source.checksum(known.checksum.partition(":")[0]) == known.checksum
+        # an imported file has no checksum, or one of others: to read it costs no more than to store it again
+        with suppress(GravelerError), open_unverified(self._to.stores, known) as there:
+            pieces = iter(partial(there.read, _HASHED_BYTES), b"")
+            return all(piece == source.read(len(piece)) for piece in pieces)
+        return False
 
 
 def _delete_others(destination: Destination, origin: Origin) -> int:

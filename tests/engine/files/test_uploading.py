@@ -249,3 +249,24 @@ def test_comparing_is_no_input_of_the_run_and_progress_knows_all(repo, folder):
     run.commit("all")
     run.publish()
     assert len(tree(repo.ref("main"))) == 6
+
+
+def test_an_imported_folder_that_comes_back_is_there(tmp_path, folder):
+    """An import knows no checksums: the bytes of files of the same size are compared."""
+    with graveler.init(tmp_path / "lake") as lake:
+        repo = lake.create_repository("flights")
+        repo.links.allow(str(folder))
+        main = repo.branch("main")
+        main.import_(folder, "in/")
+        main.commit("an import")
+        assert not any(entry.checksum for entry in main.entries("in/"))
+        main.download("in/", tmp_path / "copy")
+        assert main.upload(tmp_path / "copy", "in/") == Transfer(0, 0, skipped=6)
+        assert list(main.uncommitted()) == []
+        (tmp_path / "copy/a").write_text("9")  # of the same size
+        rewrite(
+            folder / "sub/b", b"x" * (folder / "sub/b").stat().st_size
+        )  # what was imported is no longer there
+        done = main.upload(tmp_path / "copy", "in/")
+        assert [change.path for change in main.uncommitted()] == ["in/a", "in/sub/b"]
+        assert (done.files, done.skipped) == (2, 4)
