@@ -94,7 +94,11 @@ class Source:
         """The conditions on the rows."""
         if not self.wanted:
             return None
-        expression: ds.Expression | None = ArrowDialect().all(self.wanted, self.schema)
+        dialect = ArrowDialect()
+        expression: ds.Expression = dialect.all(self.wanted, self.schema)
+        kinds = [self.schema.field(each.column).type for each in self.wanted]
+        if any(map(pa.types.is_floating, kinds)):  # else count_rows counts NaN by the statistics
+            expression = expression & (dialect.number() >= 0)
         return expression
 
     def table(self, *, verify: bool) -> pa.Table:

@@ -122,9 +122,9 @@ class Dialect(ABC):
         """Return whether a column has one of two values or more."""
 
     def number(self) -> Any:
-        """Return a random number from 0 on; None if the library's statistics of files tell of NaN.
+        """Return a random number from 0 on, so that a test is not decided by statistics of a file.
 
-        Statistics of Parquet files leave out NaN. A test with this number is not decided by them.
+        The statistics of a Parquet file leave out NaN. None: the library knows that.
         """
         return None
 
@@ -154,16 +154,11 @@ class Dialect(ABC):
             if is_nan:
                 return null & ~null
             test = COMPARISONS[sign](column, self.literal(name, values[0]))
-            test = test & ~self.is_nan(column) if floating else test
-        else:
-            among = self._among(condition, values, column)
-            test = among if sign == "==" else ~among & ~null
-        number = self.number() if floating else None
-        if number is None:
-            return test
-        if sign not in COMPARISONS and is_nan is (sign == "=="):
-            return test | self.is_nan(column) | (number < 0)
-        return test & (number >= 0)
+            return test & ~self.is_nan(column) if floating else test
+        among = self._among(condition, values, column)
+        test = among if sign == "==" else ~among & ~null
+        number = self.number() if floating and is_nan is (sign == "==") else None
+        return test if number is None else test | self.is_nan(column) | (number < 0)
 
     def _among(self, condition: Condition, values: Sequence[Any], column: Any) -> Any:
         """Return whether a column has one of the values of a condition."""

@@ -217,6 +217,11 @@ class _SparkDialect(Dialect):
 
         return isnan(column)
 
+    def number(self) -> Any:
+        from pyspark.sql.functions import rand
+
+        return rand()
+
     def is_in(self, name: str, values: Sequence[Any]) -> Any:
         return self.column(name).isin([self.literal(name, value) for value in values])
 
