@@ -54,8 +54,8 @@ class ReadableTables(view.View):
         by their names, and of different types the widest is taken. ``key=value`` folders become columns.
         Files and folders whose names begin with ``_`` or ``.`` are skipped.
 
-        Without `columns` and `where`, the files are read whole and compared with their checksums. Otherwise
-        Parquet and Arrow files are read in part; see `verify`.
+        Without `columns` and `where`, the files are read whole and compared with their checksums. Otherwise,
+        and for lazy frames, such as relations of DuckDB, Parquet and Arrow files are read in part; see `verify`.
 
         Args:
             path: A file, or a folder: a prefix that ends with ``/``.
