@@ -177,10 +177,20 @@ def _between(value: Any, kind: "pa.DataType", sign: str) -> bool:
     """Return whether no whole number of a column can equal a value."""
     import pyarrow as pa
 
-    fraction = isinstance(value, float | Decimal) and (
-        not math.isfinite(value) or value != int(value)
-    )
-    return fraction and pa.types.is_integer(kind) and sign in {"==", "!="}
+    if sign in COMPARISONS or isinstance(value, bool) or not pa.types.is_integer(kind):
+        return False
+    return isinstance(value, int | float | Decimal) and not _is_whole(value, kind)
+
+
+def _is_whole(value: float | Decimal, kind: "pa.DataType") -> bool:
+    """Return whether a number is whole, and has the bits of a column of whole numbers."""
+    return math.isfinite(value) and value == int(value) and _has_bits(value, kind)
+
+
+def _has_bits(value: float | Decimal, kind: "pa.DataType") -> bool:
+    import pyarrow as pa
+
+    return -(1 << 63) <= value < 1 << (64 if pa.types.is_unsigned_integer(kind) else 63)
 
 
 def _fitted(name: str, value: Any, kind: "pa.DataType", sign: str, zone: Zone) -> Any:
@@ -213,7 +223,7 @@ def _fitted(name: str, value: Any, kind: "pa.DataType", sign: str, zone: Zone) -
 def _number(value: float | Decimal, kind: "pa.DataType", sign: str) -> Any:
     from pyarrow import types
 
-    if types.is_integer(kind) and math.isfinite(value):
+    if types.is_integer(kind) and math.isfinite(value) and _has_bits(value, kind):
         return math.ceil(value) if sign in {"<", ">="} else math.floor(value)
     if types.is_floating(kind):
         return float(value)
