@@ -20,7 +20,6 @@ from graveler.cli.session import Session
 from graveler.cli.verb import verb
 from graveler.config import default_committer
 from graveler.display import title
-from graveler.lake import MergePreview
 from graveler.lake.shapes import shape_of
 from graveler.refs.moves import UNDONE
 from graveler.repository.branch import staged_by_others

@@ -1,5 +1,6 @@
 """A table is read alike by every library, from local files and through the view alone."""
 
+import sys
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import graveler
 from graveler.errors import CorruptionError, GravelerError, InvalidInputError, ReadOnlyError
+from graveler.frames import reader
 from tests.harness.read_tables import CASES, parquet
 
 EAGER = [pd.DataFrame, pl.DataFrame, pa.Table]
@@ -70,6 +72,20 @@ def test_the_rows_of_a_scan_are_counted_without_nan(branch):
     branch.put("t/a.parquet", parquet(f=[1.0, float("nan")]))
     for where in ([("f", ">", 0)], {"f": 1.0}, [("f", "!=", 1.0)]):
         assert branch.scan("t/", "pyarrow", where=where).count_rows() == 1, where
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_a_read_without_a_type_starts_no_spark(disk, main, monkeypatch, missing):
+    main.put("t/a.csv", b"n\n1\n")
+    for kind in EAGER[:missing]:
+        monkeypatch.setitem(sys.modules, kind.__module__.partition(".")[0], None)
+    frames = [main.read("t/"), main.table("t/").read(), reader.read(main, "t/", columns=["n"])]
+    assert [type(frame) for frame in frames] == [EAGER[missing]] * 3
+    published = []
+    gate = graveler.gate(lambda candidate: published.append(candidate.new_rows("t/")))
+    with disk.run("hour", gates=[gate]) as run:
+        run.put("t/a.csv", b"n\n2\n")
+    assert [type(frame) for frame in published] == [EAGER[missing]]
 
 
 @pytest.mark.parametrize("terms", [{}, {"columns": ["x"]}, {"where": {"x": 2}}])
