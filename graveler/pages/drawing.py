@@ -113,18 +113,20 @@ def _picture(width: float, height: float, label: str, parts: Sequence[str], kind
     return start + Markup("").join(parts) + Markup("</svg>")
 
 
+# A calendar has thousands of parts, and % takes a third of the time of `Markup.format`.
 def _part(square: Square, shape: Markup) -> Markup:
-    shown = Markup("<title>{}</title>").format(printable(square.title)) + shape
+    label = printable(square.title)
+    shown = Markup("<title>%s</title>") % label + shape
     if square.href:
-        return Markup('<a href="{}">{}</a>').format(square.href, shown)
-    return Markup('<g role="img" aria-label="{}">{}</g>').format(printable(square.title), shown)
+        return Markup('<a href="%s">%s</a>') % (square.href, shown)
+    return Markup('<g role="img" aria-label="%s">%s</g>') % (label, shown)
 
 
 def _rectangle(x: float, y: float, width: float, height: float, kind: str) -> Markup:
-    shape = Markup('<rect x="{:g}" y="{:g}" width="{:g}" height="{:g}" class="{}"/>')
-    return shape.format(round(x, 1), round(y, 1), round(width, 1), height, kind)
+    shape = Markup('<rect x="%g" y="%g" width="%g" height="%g" class="%s"/>')
+    return shape % (round(x, 1), round(y, 1), round(width, 1), height, kind)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> Markup:
-    shape = Markup('<text x="{:g}" y="{:g}" text-anchor="{}" class="{}">{}</text>')
-    return shape.format(x, y, anchor, kind, printable(text))
+    shape = Markup('<text x="%g" y="%g" text-anchor="%s" class="%s">%s</text>')
+    return shape % (x, y, anchor, kind, printable(text))
