@@ -94,7 +94,8 @@ def test_hours_are_known_by_folders_too(repo, page):
     main = repo.branch("main")
     for hour in ("00:00", "02:00", "03:00"):
         main.put(f"input/2025/12/31/{hour}/part.csv", b"1")
-    main.put("input/2025/12/odd/part.csv", b"1")
+    for odd in ("odd", "31/odd", "31/07:0", "31/24:00", "30/20250101"):
+        main.put(f"input/2025/12/{odd}/part.csv", b"1")
     main.put("other/x", b"1")
     main.commit("files")
     found, _ = page("runs")

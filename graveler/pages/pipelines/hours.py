@@ -3,7 +3,9 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from math import gcd
 from typing import Any, NamedTuple
@@ -27,6 +29,9 @@ _USUAL, _FILES = "ingest", "files, and no run of this hour"
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _YEAR = re.compile(r"\d{4}/")
+_PART = re.compile(r"\d{2}/")
+_TIME = re.compile(r"([01]\d|2[0-3])(:[0-5]\d)?/")
+_PATH = re.compile(rf"\d{{4}}/\d{{2}}/\d{{2}}/{_TIME.pattern}")
 
 SIGNS = {
     "refused": ("bad", "✕"),
@@ -89,7 +94,8 @@ def month(repository: Repository, query: Query) -> dict[str, Any]:
     by_hour: dict[datetime, list[Told]] = defaultdict(list)
     for told in _of_ingestions(repository, text):
         by_hour[told.at].append(told)
-    known = {*by_hour, *(_hour(at) for at, _ in named), *_ends(view, folder)}
+    files = Files(view.commit.metarange, folder, view)
+    known = {*by_hour, *(_hour(at) for at, _ in named), *(_ends(files) if folder else ())}
     since = _chosen(query) or _first(max(known, default=query.now))
     until = _first(since + 31 * _DAY)
     branches = {branch: at for at, branch in named if since <= at < until}
@@ -97,16 +103,13 @@ def month(repository: Repository, query: Query) -> dict[str, Any]:
     fitting = (run for run in found if text in run.key.casefold())
     for told in (_of_run(run, branches[run.branch]) for run in fitting):
         by_hour[told.at].append(told)
-    stored = {} if branches or not folder else dict(_stored(view, folder, since))
-    expects = _expects(by_hour if text else known | stored.keys())
-    hours = []
-    for at in (since + number * _HOUR for number in range((until - since) // _HOUR)):
-        if at in by_hour:
-            hours.append(_worst(query, at, by_hour[at]))
-        elif at in stored or expects(at):
-            path = stored.get(at) or _path(view, folder, at)
-            files = [Told(at, "published", _FILES, "files", {"path": path})] if path else []
-            hours.append(_worst(query, at, files))
+    places = [since + number * _HOUR for number in range((until - since) // _HOUR)]
+    gaps = {at.replace(hour=0) for at in places if at not in by_hour} if folder else ()
+    for at, path in (one for day in gaps for one in _of_day(files, day).items()):
+        if at not in by_hour:
+            by_hour[at].append(Told(at, "published", _FILES, "files", {"path": path}))
+    expects = _expects(by_hour if text else known | by_hour.keys())
+    hours = [_worst(query, at, by_hour[at]) for at in places if at in by_hour or expects(at)]
     kinds = [hour.kind for hour in hours]
     return {
         "drawn": _drawn(since, until, hours) if hours else "",
@@ -169,12 +172,6 @@ def _worst(query: Query, at: datetime, told: Sequence[Told]) -> Hour:
     return Hour(at, first.kind, f"{title} (and {len(told) - 1} more)", href)
 
 
-def _path(view: Ref, folder: str, at: datetime) -> str:
-    """Return the folder of an hour of which no run is known; "" if there are no files."""
-    path = f"{folder}/{hour_folder(at)}"
-    return f"{path}/" if folder and view.has_below(path[:-2]) else ""
-
-
 def _chosen(query: Query) -> datetime | None:
     """Return the month of the address; without one, that of the hour in it."""
     text, hour = query.text("month"), query.moment("hour")
@@ -205,29 +202,34 @@ def _dated_folders(view: Ref) -> Iterator[str]:
             yield name
 
 
-def _ends(view: Ref, folder: str) -> Iterator[datetime]:
-    """Yield the first and the last hour of which a folder ``YYYY/MM/DD/hh:mm/`` has files."""
-    path = last = f"{folder}/"
-    first = (
-        [entry.path for entry in limited(view.list(path, after=f"{path}0"), 1)[0]] if folder else []
-    )
-    for _ in range(4 * len(first)):
-        last += max((name for name in _names(view, last) if name[:1].isdigit()), default="")
-    for each in (*first, last):
-        if at := named_hour(each.removeprefix(path)):
-            yield _hour(at)
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The folders ``YYYY/MM/DD/hh:mm/`` of a tree; what was read of one is kept, as no tree changes."""
+
+    tree: str
+    folder: str
+    view: Ref = field(compare=False)
 
 
-def _stored(view: Ref, folder: str, since: datetime) -> Iterator[tuple[datetime, str]]:
-    """Yield the hours of a month that have a folder, with its path."""
-    prefix = f"{folder}/{since.year:04}/{since:%m}/"
-    for path in (
-        f"{prefix}{day}{name}"
-        for day in _names(view, prefix)
-        for name in _names(view, prefix + day)
-    ):
-        if at := named_hour(path.removeprefix(f"{folder}/")):
-            yield _hour(at), path
+@lru_cache(maxsize=64)
+def _ends(files: Files) -> tuple[datetime, ...]:
+    """Return the first and the last hour that has files."""
+    path = last = f"{files.folder}/"
+    first = [entry.path for entry in limited(files.view.list(path, after=f"{path}0"), 1)[0]]
+    for level in (_YEAR, _PART, _PART, _TIME):
+        last += max(filter(level.fullmatch, _names(files.view, last)), default="")
+    found = (each.removeprefix(path) for each in (*first, last))
+    hours = (named_hour(each) for each in found if _PATH.match(each))
+    return tuple(_hour(at) for at in hours if at is not None)
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_day(files: Files, day: datetime) -> Mapping[datetime, str]:
+    """Return the hours of a day that have a folder, with its path."""
+    prefix = f"{files.folder}/{hour_folder(day)[: -len('hh:mm')]}"
+    names = filter(_TIME.fullmatch, _names(files.view, prefix))
+    hours = {name: named_hour(f"{day:%Y-%m-%d} {name}") for name in names}
+    return {_hour(at): f"{prefix}{name}" for name, at in hours.items() if at is not None}
 
 
 def _expects(known: Iterable[datetime]) -> Callable[[datetime], bool]:
