@@ -95,8 +95,9 @@ def month(repository: Repository, query: Query) -> dict[str, Any]:
     for told in _of_ingestions(repository, text):
         by_hour[told.at].append(told)
     files = Files(view.commit.metarange, folder, view)
-    known = {*by_hour, *(_hour(at) for at, _ in named), *(_ends(files) if folder else ())}
-    since = _chosen(query) or _first(max(known, default=query.now))
+    ends = _ends(files) if folder else ()
+    of_runs = {_hour(at) for at, _ in named}
+    since = _chosen(query) or _first(max(of_runs or {*by_hour, *ends}, default=query.now))
     until = _first(since + 31 * _DAY)
     branches = {branch: at for at, branch in named if since <= at < until}
     found, more = limited(repository.runs.outlines([*branches]), _RUNS)
@@ -108,7 +109,7 @@ def month(repository: Repository, query: Query) -> dict[str, Any]:
     for at, path in (one for day in gaps for one in _of_day(files, day).items()):
         if at not in by_hour:
             by_hour[at].append(Told(at, "published", _FILES, "files", {"path": path}))
-    expects = _expects(by_hour if text else known | by_hour.keys())
+    expects = _expects(by_hour if text else {*of_runs, *ends, *by_hour})
     hours = [_worst(query, at, by_hour[at]) for at in places if at in by_hour or expects(at)]
     kinds = [hour.kind for hour in hours]
     return {
