@@ -17,6 +17,7 @@ from graveler.refs.settings import Checked
 _REPOSITORIES = 50
 _RUNS = 100
 _BRANCHES = 100
+_STAGED = 1_000
 _TABLE_FILES = 2_000_000
 _KNOWN_SIZES = 1_000
 _BEHIND = timedelta(days=1)
@@ -135,6 +136,6 @@ def _published(repository: Repository) -> tuple[str, datetime] | None:
 
 def _left(repository: Repository, now: datetime) -> Iterator[str]:
     for record in repository.branches(limit=_BRANCHES):
-        first = next(uncommitted_in(repository.stores, record), None)
-        if first is not None and (first.at is None or now - first.at > _BEHIND):
+        staged = islice(uncommitted_in(repository.stores, record), _STAGED)
+        if any(change.at is None or now - change.at > _BEHIND for change in staged):
             yield record.name

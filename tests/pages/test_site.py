@@ -194,3 +194,11 @@ def test_a_commit(values, flights):
 @pytest.mark.parametrize("at", ["nothing", "main~99", "a b", "0" * 64])
 def test_a_commit_that_is_not_there(site, flights, at):
     assert site.answer("/flights/commit", {"at": at}).status in {400, 404}
+
+
+def test_the_oldest_staged_file_counts(world, values, lake):
+    main = lake.create_repository("flights").branch("main")
+    main.put("b", b"1")
+    world.clock.advance(timedelta(days=2))
+    main.put("a", b"1")
+    assert values("/")["lines"][0].left == ("main",)
