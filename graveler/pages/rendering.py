@@ -88,6 +88,7 @@ def extended(own: BaseLoader | None = None, **filters: Any) -> Environment:
     )
     made.globals.update(address=address)
     made.filters.update(
+        about=_about,
         ago=ago,
         count=_count,
         cut=cut,
@@ -142,6 +143,14 @@ def ago(moment: datetime | None) -> str:
 def cut(text: str, most: int = _LONGEST) -> str:
     """Return a text that is shortened to `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _about(command: str, repository: str) -> str:
+    """Return a command with the repository that it is about: a lake may have several."""
+    program, space, rest = command.partition(" ")
+    if not repository or program != "graveler" or rest.startswith("--repo "):
+        return command
+    return f"{program} --repo {repository}{space}{rest}"
 
 
 def _short(identifier: str) -> str:

@@ -120,10 +120,16 @@ def uncommitted(stores: Stores, name: str) -> Iterator[Change]:
     yield from settled(stores, name, lambda record: list(uncommitted_in(stores, record)))
 
 
-def uncommitted_in(stores: Stores, record: BranchRecord) -> Iterator[Change]:
-    """Yield the changes that a commit would make to a branch whose record stays `record`."""
+def uncommitted_in(stores: Stores, record: BranchRecord, prefix: bytes = b"") -> Iterator[Change]:
+    """Yield the changes that a commit would make to a branch whose record stays `record`.
+
+    Args:
+        prefix: Start of the keys.
+    """
     head = Ref(stores, stores.refs.commits.get(record.commit_id))
-    for key, write in stores.staging.scan(newest_first(record)):
+    for key, write in stores.staging.scan(newest_first(record), prefix):
+        if not key.startswith(prefix):
+            return
         before, after = find_value(head, key), staged_value(write)
         if before is None and after is None:
             continue

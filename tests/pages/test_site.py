@@ -1,5 +1,6 @@
 """What the pages of a lake, a repository, its history and a commit show."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -202,3 +203,11 @@ def test_the_oldest_staged_file_counts(world, values, lake):
     world.clock.advance(timedelta(days=2))
     main.put("a", b"1")
     assert values("/")["lines"][0].left == ("main",)
+
+
+def test_each_command_names_the_repository(site, flights):
+    flights.branch("main").put("new", b"1")
+    for name in ROUTES:
+        html = render(site.answer(f"/flights/{name}", {"path": "tables/hour/part.csv"}))
+        commands = re.findall('<code class="shell">graveler (.*?)</code>', html)
+        assert [found for found in commands if not found.startswith("--repo flights ")] == []

@@ -13,6 +13,7 @@ from graveler.pages.page import Page, limited
 from graveler.pages.pipelines.hours import ingestions
 from graveler.pages.pipelines.runs import command
 from graveler.pages.query import Query
+from graveler.reads.versions import uncommitted_in
 
 _BRANCHES, _STAGED, _SHOWN = 20, 1_000, 20
 
@@ -56,16 +57,16 @@ def ingestion(repository: Repository, query: Query) -> Page:
 
 def _state(repository: Repository, given: Ingestion) -> State:
     name, into = given.name, given.into
-    exists = repository.stores.refs.branches.find(name) is not None
-    branch = repository.branch(name) if exists else None
-    changes, more = limited(branch.uncommitted() if branch else (), _STAGED)
+    record = repository.stores.refs.branches.find(name)
+    staged = uncommitted_in(repository.stores, record) if record else ()
+    changes, more = limited(staged, _STAGED)
     hours = Counter(path_hour(change.path) or "" for change in changes)
     pending = given.pending()
     held, quarantined = (pending[0].refused if pending else None), list(given.quarantined())
     return State(
         name,
         into,
-        branch.head if branch else None,
+        repository.commit(record.commit_id) if record else None,
         changes[:_SHOWN],
         sorted(hours.items())[:_SHOWN],
         more,

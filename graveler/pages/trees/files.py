@@ -11,16 +11,18 @@ from graveler.pages.query import Query
 from graveler.pages.trees.places import (
     Place,
     commits_of,
-    has_staged,
     moves_of,
     nothing_at,
     place_of,
+    staged_at,
 )
 from graveler.reads.schemas import ROWS
 from graveler.reads.totals import Totals, folder_totals
 
 ENTRIES = 100
 """A page has so many files and folders."""
+STAGED = 20
+"""A page shows so many staged files."""
 RANGES = 96
 """A page reads so many ranges, of some thousand files each, for the sums of folders."""
 
@@ -56,6 +58,7 @@ def files(repository: Repository, query: Query) -> Page:
     folders = [item.path for item in found if isinstance(item, Prefix)]
     stores, commit = repository.stores, place.ref.commit
     whole, *sums = folder_totals(stores, commit, [place.path, *folders], most=RANGES)
+    staged, more_staged = limited(staged_at(repository, place), STAGED)
     values = {
         "place": place,
         "commit": commit,
@@ -65,7 +68,8 @@ def files(repository: Repository, query: Query) -> Page:
         "after": after,
         "next": found[-1].path if more else "",
         "unsummed": any(each.size is None for each in (whole, *sums)),
-        "staged": has_staged(repository, place),
+        "staged": staged,
+        "more_staged": more_staged,
         "most": ENTRIES,
     }
     return Page("files", place.name or repository.name, values)

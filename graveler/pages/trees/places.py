@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
 from typing import NamedTuple
@@ -11,11 +12,11 @@ from graveler.display import printable
 from graveler.errors import InvalidInputError
 from graveler.frames.tables import Ref
 from graveler.lake import Repository
-from graveler.model import PATH_BYTES, BranchRecord, Commit, Prefix
+from graveler.model import PATH_BYTES, BranchRecord, Change, Commit, Prefix
 from graveler.pages.page import Page
 from graveler.pages.query import Query
 from graveler.reads.changes import last_changes
-from graveler.reads.versions import newest_first
+from graveler.reads.versions import uncommitted_in
 from graveler.refs.moves import number_of_moves
 from graveler.refs.reflog import RefMove
 
@@ -144,13 +145,12 @@ def moves_of(repository: Repository, place: Place) -> Moves | None:
     return Moves(record.name, position, number_of_moves(record) - 1, list(lines))
 
 
-def has_staged(repository: Repository, place: Place) -> bool:
-    """Return whether a place is the head of a branch with staged writes below its path."""
+def staged_at(repository: Repository, place: Place) -> Iterator[Change]:
+    """Yield what is staged below a place that is the head of a branch."""
     record, _ = _branch_of(repository, place.at)
-    if record is None or record.name != place.at:
-        return False
-    prefix = path_key(place.path) if place.path else b""
-    return any(True for _ in repository.stores.staging.scan(newest_first(record), prefix))
+    if record is not None and record.name == place.at:
+        prefix = path_key(place.path) if place.path else b""
+        yield from uncommitted_in(repository.stores, record, prefix)
 
 
 def commits_of(place: Place, paths: list[str]) -> dict[str, Commit]:

@@ -84,10 +84,13 @@ def test_what_a_page_does_not_count_is_named(look, main, monkeypatch):
     seen = look("compare")
     assert (seen.values["total"].files, seen.values["hidden_folders"]) == (240, 10)
     assert (len(seen.rows(0)), len(seen.rows(1))) == (50, 100)
-    assert "graveler diff main~1 main" in seen.text.replace("'", "")
+    assert "graveler --repo flights diff main~1 main" in seen.text.replace("'", "")
     monkeypatch.setattr("graveler.pages.trees.comparison.COUNTED", 7)
     seen = look("compare")
-    assert (seen.values["total"].files, "graveler diff --stat" in seen.text) == (7, True)
+    assert (seen.values["total"].files, "graveler --repo flights diff --stat" in seen.text) == (
+        7,
+        True,
+    )
 
 
 def test_columns_and_rows_of_a_table(look, main):
@@ -140,7 +143,7 @@ def test_rows_that_are_not_compared_name_the_command(look, main, files, key, tol
     main.commit("odd")
     seen = look("compare", path="t/", key=key)
     assert (seen.status, told in seen.html) == (200, True), seen.values["rows"]
-    assert f"graveler diff --rows {key}" in seen.text
+    assert f"graveler --repo flights diff --rows {key}" in seen.text
 
 
 def test_a_merge_is_shown_with_conflicts_and_gates(look, sides, repo, main):
@@ -148,7 +151,7 @@ def test_a_merge_is_shown_with_conflicts_and_gates(look, sides, repo, main):
     clean = look("compare", left="main", right="dev")
     preview = clean.values["merge"].preview
     assert (preview.added, preview.changed, preview.removed, preview.conflict_count) == (2, 1, 1, 0)
-    assert "graveler merge --dry-run dev main" in clean.text
+    assert "graveler --repo flights merge --dry-run dev main" in clean.text
     ((name, check, parameters),) = clean.values["merge"].gates
     assert (name, check, '"prefix": "in/"' in parameters) == ("file_size", "file_size", True)
     for branch, body in ((sides, b"dev"), (main, b"of main")):
@@ -159,6 +162,8 @@ def test_a_merge_is_shown_with_conflicts_and_gates(look, sides, repo, main):
     assert (row[1], row[2][:3], row[3][:3]) == ("1 B", "7 B", "3 B")
     assert main.head.id[:12] in row[2]
     assert sides.head.id[:12] in row[3]
+    links = [link for link in seen.links("compare") if link.endswith("&path=both")]
+    assert [look(link).values["total"].files for link in links] == [1, 1]  # file and conflict
     repo.merge("dev", into="main", strategy="source-wins")
     assert "there is nothing to merge" in look("compare", left="main", right="dev").text
 
@@ -173,4 +178,7 @@ def test_a_merge_that_cannot_be_made_says_why(look, sides, repo):
 def test_a_long_merge_is_counted_up_to_a_limit(look, sides, monkeypatch):
     monkeypatch.setattr("graveler.pages.trees.comparison.MERGED", 2)
     seen = look("compare", left="main", right="dev")
-    assert "There are more than a page counts: graveler merge --dry-run dev main" in seen.text
+    assert (
+        "There are more than a page counts: graveler --repo flights merge --dry-run dev main"
+        in seen.text
+    )

@@ -53,7 +53,7 @@ def test_the_first_rows_or_lines_are_shown(look, main, name, content, kind, firs
     head = seen.values["head"]
     assert (seen.status, head.kind, head.verified, head.problem) == (200, kind, True, "")
     assert [*head.cells[:1]] == ([] if first is None else [first])
-    assert f"graveler get main:{name} ." in seen.text
+    assert f"graveler --repo flights get main:{name} ." in seen.text
     assert f"grav://flights/main/{name}" in seen.text
 
 
@@ -85,7 +85,7 @@ def test_long_tables_are_cut_and_say_so(look, main, monkeypatch):
         assert (len(head.cells), len(head.columns), head.more) == (20, 40, True)
         assert {len(cell) for row in head.cells for cell in row} == {200}
         assert (len(seen.values["schema"].fields), seen.values["schema"].hidden) == (200, 100)
-        assert f"graveler head -n 1000 main:{name}" in seen.text
+        assert f"graveler --repo flights head -n 1000 main:{name}" in seen.text
     assert len(look("file", path="t.txt").values["head"].cells) == 20
     monkeypatch.setattr("graveler.pages.trees.tables.PARTS", 299)
     schema = look("file", path="w.parquet").values["schema"]
@@ -150,7 +150,7 @@ def test_versions_are_the_commits_that_changed_it(look, main):
     rows = [row for row in seen.rows() if "number" in row[0]]
     assert [row[0] for row in rows] == [f"number {n} by ann" for n in range(14, 4, -1)]
     assert (rows[0][2], rows[-1][2]) == ("14 B", "removed")
-    assert "graveler log --first-parent main a" in seen.text
+    assert "graveler --repo flights log --first-parent main a" in seen.text
     assert {
         look(link).status for link in seen.links("file", "compare", "commit") if "%40" not in link
     } == {200}
@@ -168,9 +168,9 @@ def test_a_version_that_is_too_far_back_is_told(look, main, monkeypatch):
     monkeypatch.setattr("graveler.pages.trees.tables.COMMITS", 3)
     seen = look("file", path="a")
     assert (seen.values["versions"], seen.values["why"]) == ([], None)
-    assert "graveler why a:main" in seen.text
+    assert "graveler --repo flights why a:main" in seen.text
     monkeypatch.setattr("graveler.pages.trees.tables.LOOKS", 6)
-    assert "graveler log --first-parent main a" in look("file", path="a").text
+    assert "graveler --repo flights log --first-parent main a" in look("file", path="a").text
 
 
 def test_it_says_who_made_it_and_from_what(look, main, repo):
@@ -197,6 +197,7 @@ def test_it_says_who_made_it_and_from_what(look, main, repo):
         assert word in seen.text, word
     (link,) = [link for link in seen.links("files") if link.endswith("path=in%2F")]
     assert look(link).values["whole"].files == 1
+    assert "no input was recorded" in look("file", path="in/a.csv").text
     with suppress(GateFailedError), repo.run("hour 06", gates=[lambda candidate: "no"]) as run:
         run.put("out/b.csv", b"1")
     assert look("file", path="out/b.csv").status == 404

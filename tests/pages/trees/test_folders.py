@@ -117,7 +117,7 @@ def test_2000_files_are_read_page_by_page(look, main):
         following = [given for tag, given in seen.parsed.tags if given.get("rel") == "next"]
         if not following:
             break
-        assert "graveler ls main:many/" in seen.text
+        assert "graveler --repo flights ls main:many/" in seen.text
         seen = look(following[0]["href"])
     assert (found, pages) == (names, 20)
 
@@ -126,11 +126,12 @@ def test_an_empty_tree_says_how_it_is_filled(look, repo, main):
     assert "Nothing is committed here" in look("files").text
     main.put("a/b", b"1")
     seen = look("files")
-    assert "graveler ls -r main:" in seen.text
-    assert "Staged writes are not shown" in seen.text
+    assert seen.rows() == [["a/b", "added", "1 B", "root", "0 s ago"]]
     assert "Staged" not in look("files", at="main@").text
     main.commit("one")
     assert "Staged" not in look("files").text
+    main.put_many({"a/c": b"1", "b": b"1"})
+    assert [row[0] for row in look("files", path="a/").rows(1)] == ["a/c"]
 
 
 def test_a_missing_path_names_what_is_near(look, days, main):
@@ -194,7 +195,7 @@ def test_sizes_that_are_not_summed_yet_are_named(look, days, monkeypatch):
     seen = look("files")
     assert (seen.values["whole"].size, seen.values["whole"].files) == (None, 4)
     assert "not summed yet" in seen.text
-    assert "graveler du -d 1 main:" in seen.text
+    assert "graveler --repo flights du -d 1 main:" in seen.text
 
 
 def test_changes_that_are_too_far_back_are_named(look, days, monkeypatch):
