@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike, PathText, RefLike
-from graveler.base.names import check_caller_pairs
+from graveler.base.names import check_caller_pairs, path_key
 from graveler.config import default_committer
 from graveler.display import listing
 from graveler.errors import InvalidInputError
@@ -125,6 +125,7 @@ class Branch(BranchWriter, BranchLike):
         entries: Iterable[Entry] = (),
         *,
         deleted: Iterable[PathText] = (),
+        expected: Mapping[str, Entry | None] | None = None,
         message: str,
         metadata: Mapping[str, str] | None = None,
         committer: str = "",
@@ -136,6 +137,9 @@ class Branch(BranchWriter, BranchLike):
         Args:
             entries: Files that are already in a store, as ``store`` returns them.
             deleted: Paths to delete. A missing path is not an error.
+            expected: What the branch must still have when it moves: for each path the entry that was
+                read, or None for no file. A staged write counts as a change. For a folder, which ends
+                with a slash, None means that it has no file that `deleted` does not name.
             message: The message of the commit.
             metadata: The metadata of the commit.
             committer: The committer. "" means the user of the process.
@@ -143,15 +147,21 @@ class Branch(BranchWriter, BranchLike):
         Raises:
             NoChangesError: The head has all of these changes. Older staged writes of the paths are
                 discarded, as by a commit.
+            PreconditionFailedError: The branch does not have what is expected. Nothing was changed.
             ProtectedBranchError: The branch accepts no writes or no commits.
             UnfinishedFileError: This process has not finished another file of the branch.
             RunStateError: An entry is work of an unpublished run, or in quarantine.
         """
         spec = commit_spec(self, message, metadata, committer)
-        paths = args.paths_of(deleted, "deleted")
+        paths, wanted = args.paths_of(deleted, "deleted"), _expected(expected)
         with held_forms(self.repository, self._accepted(entries), paths) as changes:
             return selective.commit_changes(
-                self.repository, self._name, spec, fence=self._fence, writes=changes
+                self.repository,
+                self._name,
+                spec,
+                fence=self._fence,
+                writes=changes,
+                expected=wanted,
             )
 
     def _choice(self, paths: Iterable[PathText] | None, author: str = "") -> selective.Choice:
@@ -209,6 +219,18 @@ class Branch(BranchWriter, BranchLike):
         if to is None:
             return resets.reset(stores, name, fence=fence, others=others)
         return resets.reset_hard(stores, name, to, others=others)[1]
+
+
+def _expected(given: Mapping[str, Entry | None] | None) -> dict[bytes, Entry | None]:
+    """Return what a caller expects, by key."""
+    what = "a mapping of paths to entries or None"
+    wanted = args.instance({} if given is None else given, "expected", Mapping, what)
+    for path, entry in wanted.items():
+        if entry is not None:
+            args.instance(entry, f"expected[{path!r}]", Entry, "a graveler.Entry, or None")
+            if str(path).endswith("/"):
+                raise InvalidInputError(f"expected[{path!r}]: for a folder give None")
+    return {path_key(args.prefix_text(path, "expected")): entry for path, entry in wanted.items()}
 
 
 def commit_spec(

@@ -54,7 +54,7 @@ KINDS = (
     (OPTIONAL, "storage splitting since until progress owner accepts state now hour"),
     (MAYBE, "limit parent threads size attempt days count"),
     (FREE, "after prefix run committer to content_type below delimiter"),
-    (STRATEGY, "metadata strategy"),
+    (STRATEGY, "metadata strategy expected"),
     (TEXT - {"None", "empty"}, "message checksum"),
     ({"5", "empty", "object"}, "actions"),
     (FREE - {"bytes", "lone surrogate"}, "body"),
@@ -130,7 +130,7 @@ FACE: dict[str, tuple[dict[str, Any], str]] = {
     "branch.commit": ({"message": "m"}, "message metadata committer allow_empty paths"),
     "branch.commit_changes": (
         {"message": "m", "entries": [ENTRY]},
-        "entries deleted message metadata committer",
+        "entries deleted expected message metadata committer",
     ),
     "branch.reset": ({}, "to"),
     "ref.list": ({}, "prefix after delimiter"),

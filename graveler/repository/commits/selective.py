@@ -16,14 +16,16 @@ from graveler.base.globs import compiled, literal_start
 from graveler.committed.apply import Applied, apply, keeping
 from graveler.committed.claims import claims_of
 from graveler.committed.diff import diff
+from graveler.committed.metarange import get, prefix_end, scan
 from graveler.errors import (
     BackendUnavailableError,
     NoChangesError,
     NotFoundError,
     OutcomeUnknownError,
+    PreconditionFailedError,
     ThrottledError,
 )
-from graveler.model import BranchRecord, Commit
+from graveler.model import BranchRecord, Commit, Entry
 from graveler.publishing.landing import (
     CommitSpec,
     Tip,
@@ -34,6 +36,7 @@ from graveler.publishing.landing import (
     make_commit,
 )
 from graveler.publishing.tables import Watch, noted
+from graveler.reads.listing import overlay, within
 from graveler.reads.stores import Stores
 from graveler.reads.view import View, literal_in
 from graveler.refs.mover import move
@@ -43,7 +46,16 @@ from graveler.repository.writes.borrowed import Row, borrowed_row, confirm
 from graveler.repository.writes.bundles import seal
 from graveler.repository.writes.staged import CHUNK
 from graveler.staging.area import Staged, laid_token
-from graveler.values import VOID, author_text, signed_by, staged_changes
+from graveler.values import (
+    TOMBSTONE,
+    VOID,
+    author_text,
+    decode_entry,
+    entry_identity,
+    signed_by,
+    staged_changes,
+    staged_value,
+)
 
 Rows = Callable[[Sequence[str]], Iterable[tuple[bytes, bytes]]]
 """Returns the staged writes of some paths under tokens, newest first: (key, staged write)."""
@@ -268,8 +280,80 @@ def _successor(
     return replace(rest, commit_id=made.id), tokens
 
 
+class Expectation:
+    """What a branch must have, besides the writes of a commit, at the moment when the commit lands.
+
+    Args:
+        expected: The entry at each key, or None for no file. A key that ends with a slash is a folder
+            in which there may be no file that the commit does not delete.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        name: str,
+        expected: Mapping[bytes, Entry | None],
+        writes: Mapping[bytes, bytes],
+    ) -> None:
+        self._stores = stores
+        self._name = name
+        self._writes = writes
+        self._folders = sorted(key for key in expected if key.endswith(b"/"))
+        self._files = {key: expected[key] for key in sorted(expected) if not key.endswith(b"/")}
+
+    def keys(self) -> Sequence[bytes] | None:
+        """Return the keys whose staged writes count, besides those that are written; None for all."""
+        return None if self._folders else list(self._files)
+
+    def check(self, tip: Tip) -> None:
+        """Raise PreconditionFailedError if the head, or a sealed staged write, is another one."""
+        sealed = tip.record.sealed_tokens[::-1]
+        tree, staging = tip.head.metarange, self._stores.staging
+        staged = staging.get_many(sealed, list(self._files)) if self._files else {}
+        for key, entry in self._files.items():
+            found = _entry_of(key, get(self._stores.ranges, tree, key))
+            if not _is_same(entry, found):
+                raise self._failed(key, entry, found)
+            if key in staged and not _is_same(
+                entry, now := _entry_of(key, staged_value(staged[key]))
+            ):
+                raise self._failed(key, entry, now, "staged, not committed: commit or reset it")
+        for folder in self._folders:
+            committed = scan(self._stores.ranges, tree, folder, prefix_end(folder))
+            for key, _ in overlay(within(folder, staging.scan(sealed, folder)), committed):
+                if self._writes.get(key) != TOMBSTONE:
+                    raise PreconditionFailedError(
+                        f"branch {self._name!r}: {folder.decode()!r} is not empty: {key.decode()!r} is there"
+                    )
+
+    def _failed(
+        self, key: bytes, entry: Entry | None, found: Entry | None, why: str = "committed meanwhile"
+    ) -> PreconditionFailedError:
+        wanted, there = (each.address if each else "no file" for each in (entry, found))
+        return PreconditionFailedError(
+            f"branch {self._name!r}: {key.decode()!r} has changed: expected {wanted}, found {there} "
+            f"({why}); read it again, and repeat"
+        )
+
+
+def _entry_of(key: bytes, value: bytes | None) -> Entry | None:
+    return None if value is None else decode_entry(key, value)
+
+
+def _is_same(entry: Entry | None, other: Entry | None) -> bool:
+    if entry is None or other is None:
+        return entry is other
+    return entry_identity(entry) == entry_identity(other)
+
+
 def commit_changes(
-    stores: Stores, name: str, spec: CommitSpec, *, fence: str, writes: Mapping[bytes, bytes]
+    stores: Stores,
+    name: str,
+    spec: CommitSpec,
+    *,
+    fence: str = "",
+    writes: Mapping[bytes, bytes],
+    expected: Mapping[bytes, Entry | None] | None = None,
 ) -> Commit:
     """Commit `writes` (staged forms by key) on the current head of the branch."""
     unfinished.check(stores, name, fence, lambda key: key not in writes)
@@ -277,14 +361,17 @@ def commit_changes(
         stores.refs.protection.check(name, "write")
     keys = sorted(writes)
     older = GivingWay(stores, name, lambda tokens: stores.staging.get_many(tokens, keys).items())
+    expectation = Expectation(stores, name, expected or {}, writes)
 
     def build(tip: Tip) -> BranchRecord | None:
+        expectation.check(tip)
         tables = Watch()
         changes = tables.of(staged_changes((key, writes[key]) for key in keys))
         applied = apply(stores.ranges, tip.head.metarange, changes, stores.splitting)
         return _successor(stores, (name, fence, spec), tip, older, applied, keys, tables)[0]
 
-    seal(stores, name, fence, keys=keys)
+    also = expectation.keys()
+    seal(stores, name, fence, keys=None if also is None else [*keys, *also])
     guard = "" if fence else "commit"
     landed = land(stores, name, "commit", build, fence=fence, guard=guard)
     older.clear()
