@@ -9,7 +9,7 @@ from graveler.base.arguments import expand_home
 from graveler.base.privacy import shown_uri
 from graveler.errors import InvalidInputError, KVOutdatedError, StorageMismatchError
 from graveler.lake.catalogue import Catalogue, RepositoryRecord
-from graveler.objects.address import DATA, is_made_for, is_table
+from graveler.objects.address import FILES, is_made_for, is_table
 from graveler.objects.store import ObjectStore
 from graveler.repository.witness.marker import MARKER, Marker, read_marker
 
@@ -134,7 +134,7 @@ class Storages:
         with suppress(StorageMismatchError):  # an older copy of the storage
             check()
         late = False
-        for info in list(objects.list("_graveler/")) + list(objects.list(DATA)):
+        for info in [info for folder in ("_graveler/", *FILES) for info in objects.list(folder)]:
             made = is_made_for(record.storage_id, info.key) or is_table(info.key)
             if made and info.key != MARKER:
                 late |= objects.delete(info.key)

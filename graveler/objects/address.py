@@ -18,7 +18,10 @@ from graveler.objects.store import check_key, is_key
 
 
 DATA = "data/"
-"""The folder of the files of entries in a repository's storage."""
+TABLES = "tables/"
+FILES = (DATA, TABLES)
+"""The folders of the files of entries in a repository's storage: what graveler writes, or lets others
+write below an address of its own, and what engines write as the files of tables."""
 
 LONGEST_SUFFIX = 24
 """The maximum length of the extensions in the key of a file."""
@@ -30,7 +33,7 @@ _TABLE = re.compile(
     r"_graveler/([0-9a-f]{64}|gc/[^/]+/(clock|addresses/[0-9a-f]{64}|[^/]+/[a-z]+-[0-9]{6,}))"
 )
 _OLD = "o"
-_OF_A_STORAGE = re.compile(r"/(_graveler/|data/([os][0-9a-f]{16}/)?[0-9a-f]{32})")
+_OF_A_STORAGE = re.compile(r"/(_graveler/|(data|tables)/([os][0-9a-f]{16}/)?[0-9a-f]{32})")
 _FILE = "file://"
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 _LOCAL_HOST = "localhost/"
@@ -55,8 +58,8 @@ def is_old_storage(identifier: str) -> bool:
 
 def is_made_for(identifier: str, key: str) -> bool:
     """Return whether graveler made the key of a file for the storage of this id."""
-    start = f"{DATA}{identifier}/"
-    return key.startswith(start) and _is_unique(key, len(start))
+    starts = (f"{folder}{identifier}/" for folder in FILES)
+    return any(key.startswith(start) and _is_unique(key, len(start)) for start in starts)
 
 
 def is_table(key: str) -> bool:
@@ -150,19 +153,19 @@ class AddressBook:
         return None
 
     def _own(self, address: str, key: str) -> str:
-        if key.startswith(DATA) and normpath(key) == key:
+        if key.startswith(FILES) and normpath(key) == key:
             check_key(key)
             return key
         for text in (key, unquote(key)):
             plain = normpath(text.lstrip("/"))
-            if plain.startswith(DATA):
+            if plain.startswith(FILES):
                 raise InvalidInputError(
                     f"address {address!r} is an unusual spelling of a file in the repository's own "
                     f"storage: give it as {plain!r}"
                 )
         raise InvalidInputError(
             f"address {address!r} is neither a full URI of a file outside of the repository's "
-            f"storage {self.root} nor a key below its {DATA}"
+            f"storage {self.root} nor a key below its {' or '.join(FILES)}"
         )
 
     def _refuse_unusual(self, address: str, uri: str) -> None:

@@ -37,7 +37,7 @@ from graveler.gc.reachability.retention import Line, kept_commits
 from graveler.gc.reachability.roots import Roots, RunRoots
 from graveler.gc.reachability.scratch import ListedFile, Scratch
 from graveler.gc.rules import ADOPTION, Keep, Retention
-from graveler.objects.address import DATA, is_made_for, is_old, is_old_storage, is_table
+from graveler.objects.address import FILES, is_made_for, is_old, is_old_storage, is_table
 from graveler.reads.stores import Stores
 from graveler.refs.refs import Refs
 from graveler.repository.witness.marker import MARKER, read_marker
@@ -60,7 +60,7 @@ class _Unknown:
 
 
 class DataFile(NamedTuple):
-    """A file below ``data/``."""
+    """A file below ``data/`` or ``tables/``."""
 
     key: str
     size: int
@@ -210,7 +210,7 @@ class Survey:
         whole = is_old_storage(stores.storage_id)
         named = self.scratch.addresses()
         next_named = next(named, None)
-        for done, info in enumerate(stores.objects.list(DATA)):
+        for done, info in enumerate(chain.from_iterable(map(stores.objects.list, FILES))):
             if not done % 1_000:
                 self._progress("data files", done, done + 1)
             key, mtime = _bytes(info.key), unix_us(info.mtime)
@@ -235,7 +235,7 @@ class Survey:
         for item in self._stores.objects.level():
             if not isinstance(item, str):
                 self.unknown.add(item.key)
-            elif item not in (DATA, _TABLES):
+            elif item not in (*FILES, _TABLES):
                 try:
                     for info in self._stores.objects.list(item):
                         self.unknown.add(info.key)
