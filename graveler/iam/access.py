@@ -72,6 +72,11 @@ class Access:
             self._known.pop(digest, None)  # guesses do not fill the cache
         return self._present(identity)
 
+    def seconds_left(self, identity: Identity) -> int:
+        """Return how long the token of an identity is still valid, in whole seconds."""
+        ends = identity.token.expires if identity.token else self._clock.now()
+        return max(0, int((ends - self._clock.now()).total_seconds()))
+
     def check(
         self, identity: Identity, action: str, repository: str = "", ref: str = "", path: str = ""
     ) -> None:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from graveler.display import printable
 from graveler.errors import CorruptionError, GravelerError
 from graveler.server.messages import Answer, HttpError, Request, Surface, refuse_web_pages
-from graveler.server.tokens import GRANT, TokenCheck
+from graveler.server.tokens import TokenCheck
 
 _log = logging.getLogger(__name__)
 _FORM_BYTES = 4096
@@ -21,6 +21,7 @@ class Application:
     def __init__(self, check: TokenCheck, surfaces: Sequence[Surface]) -> None:
         self._check = check
         self._surfaces = surfaces
+        self._grants = {surface.grant for surface in surfaces}
 
     def answer(self, request: Request, admit: Callable[[], None]) -> Answer:
         """Return the answer to a request; call `admit` when the client has shown the token."""
@@ -44,10 +45,12 @@ class Application:
     def _answer(
         self, request: Request, surface: Surface | None, admit: Callable[[], None]
     ) -> Answer:
+        path = request.target.partition("?")[0]
+        if request.method == "POST" and path and path in self._grants:
+            refuse_web_pages(request)
+            return self._grant(request, admit)
         if surface is None:
             refuse_web_pages(request)
-            if (request.method, request.target) == ("POST", GRANT):
-                return self._grant(request, admit)
             known = ", ".join(each.prefix for each in self._surfaces)
             raise HttpError(404, f"the path does not begin with {known}")
         surface.accept(request)
@@ -64,10 +67,11 @@ class Application:
         while request.body and (piece := request.body.read(_FORM_BYTES)):
             form += piece
             if len(form) > _FORM_BYTES:
-                raise _unknown()
+                form = b""
+                break
         granted = self._check.grant(form)
-        if granted is None:
-            raise _unknown()
+        if "error" in granted:
+            return Answer.json(granted, HTTPStatus.UNAUTHORIZED)
         admit()
         return Answer.json(granted)
 

@@ -153,9 +153,14 @@ class Answer:
 
 
 class Surface(Protocol):
-    """A protocol of the server."""
+    """A protocol of the server.
+
+    Attributes:
+        grant: The path where its clients exchange a secret for a token by OAuth 2, or "".
+    """
 
     prefix: str
+    grant: str
     methods: frozenset[str]
 
     def accept(self, request: Request, /) -> None:

@@ -43,6 +43,7 @@ class WebPages:
     """
 
     prefix = ""
+    grant = ""
     methods = frozenset({"GET", "HEAD"})
 
     def __init__(self, lake: Lake, host: str, *, clock: Clock | None = None) -> None:

@@ -15,6 +15,7 @@ from graveler.lake import Lake
 from graveler.server.application import Application
 from graveler.server.connection import Connection
 from graveler.server.connections import Connections
+from graveler.server.iceberg import Iceberg
 from graveler.server.tokens import TokenCheck, check_token, new_token
 from graveler.server.webhdfs import WebHdfs
 
@@ -172,19 +173,25 @@ class Server(Service):
         instance(lake, "lake", Lake, "a lake")
         access = lake.iam.access
         self.token = chosen_token(token, text(host, "host", empty=True), access)
-        surface = WebHdfs(
+        tree = WebHdfs(
             lake,
             read_only=flag(read_only, "read_only"),
             commits_on_success=flag(commit_on_success, "commit_on_success"),
         )
+        tables = Iceberg(lake, read_only=read_only)
         count(port, "port")
         check = TokenCheck(self.token, access)
-        super().__init__(Application(check, [surface]), host, port)
+        super().__init__(Application(check, [tree, tables]), host, port)
 
     @property
     def address(self) -> str:
         """The address of the lake, ``webhdfs://host:port/``."""
         return f"webhdfs://{self.authority}/"
+
+    @property
+    def iceberg(self) -> str:
+        """The address of Iceberg's catalogs, ``http://host:port/iceberg``; the warehouse names the ref."""
+        return f"http://{self.authority}{Iceberg.prefix}"
 
 
 def chosen_token(given: str, host: str, access: Access) -> str:

@@ -19,6 +19,7 @@ GRANT = "/token"
 """The path where a client exchanges its secret for the token by OAuth 2; here both are the same."""
 _PROVIDER = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
 _LIFE_SECONDS = 86_400
+_ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name
 _SCHEMES = frozenset({"bearer", "oauth2"})
 
 
@@ -84,13 +85,24 @@ class TokenCheck:
         tokens = (shown, query.get("delegation", ""), query.get("user.name", ""))
         return next(filter(None, map(self._of, filter(_FORM.fullmatch, tokens))), None)
 
-    def grant(self, form: bytes) -> dict[str, Any] | None:
-        """Return the answer to a client that sends its secret; None if the secret is wrong."""
+    def grant(self, form: bytes) -> dict[str, Any]:
+        """Return the answer to a client that sends its secret, with an ``error`` if it gets no token."""
         fields = dict(parse_qsl(form.decode("utf-8", "replace")))
         secret = fields.get("client_secret", "")
-        if self._of(secret) is None:
-            return None
-        return {"access_token": secret, "token_type": "Bearer", "expires_in": _LIFE_SECONDS}
+        found = self._of(secret)
+        if found is None:
+            return {
+                "error": "invalid_client",
+                "error_description": "the secret is missing, wrong, revoked or expired: it is a token "
+                "of `graveler token create`, or that of the server",
+            }
+        left = self._access.seconds_left(found) if found.token else _LIFE_SECONDS
+        return {
+            "access_token": secret,
+            "token_type": "Bearer",
+            "issued_token_type": _ACCESS_TOKEN,
+            "expires_in": min(left, _LIFE_SECONDS),
+        }
 
     def _of(self, token: str) -> Identity | None:
         if not self._access.has_users():

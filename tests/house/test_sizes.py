@@ -32,6 +32,7 @@ ROOMS = {
     "graveler/gates": 3375,
     "graveler/gc": 1580,
     "graveler/iam": 640,
+    "graveler/iceberg": 3500,
     "graveler/ingest": 1830,
     "graveler/keep": 2830,
     "graveler/kv": 2710,

@@ -66,7 +66,8 @@ def test_the_settings_of_spark_follow_the_scheme():
 @pytest.mark.parametrize("form", [None, b"", b"client_secret=wrong", b"\xff" * 9000, b"a&b;c==%"])
 def test_another_secret_is_exchanged_for_nothing(client, form):
     got = client.send("POST", "/token", form)
-    assert (got.status, got.json.keys()) == (401, {"error"})
+    assert (got.status, got.json["error"]) == (401, "invalid_client")
+    assert got.json.keys() == {"error", "error_description"}
 
 
 def test_without_a_token_nothing_is_learned(client):

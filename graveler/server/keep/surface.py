@@ -82,6 +82,7 @@ class Keep:
     """The surface of one block store."""
 
     prefix = ""
+    grant = ""
     methods = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "TOUCH", "OPTIONS"})
     accept = staticmethod(refuse_web_pages)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from graveler.errors import GravelerError
 from graveler.iam.access import Identity
 from graveler.server.messages import Answer, HttpError, Request, refuse_web_pages
-from graveler.server.tokens import TokenCheck
+from graveler.server.tokens import GRANT, TokenCheck
 from graveler.server.webhdfs.errors import failure
 from graveler.server.webhdfs.namespace import Namespace
 from graveler.server.webhdfs.operations import Call, operation
@@ -19,6 +19,7 @@ class WebHdfs:
     """The surface WebHDFS."""
 
     prefix = "/webhdfs/v1"
+    grant = GRANT
     methods = frozenset({"GET", "PUT", "POST", "DELETE"})
     accept = staticmethod(refuse_web_pages)
 

@@ -1,0 +1,11 @@
+"""Apache Iceberg: every branch of a repository is a catalog of tables, and every commit a read-only one."""
+
+from typing import TYPE_CHECKING
+
+from graveler.base.exports import lazy_names
+
+if TYPE_CHECKING:
+    from graveler.iceberg.catalog import GravelerCatalog as GravelerCatalog
+    from graveler.iceberg.tables import Tables as Tables
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

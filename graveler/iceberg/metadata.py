@@ -1,0 +1,169 @@
+"""The metadata of tables: what a client gets to see of it, and what it may make of it.
+
+Each branch has a folder of its own for the files of a table, and two properties are defended, because
+what they allow would delete files that other refs need.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.exceptions import CommitFailedException, ValidationError
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssignUUIDUpdate,
+    RemovePropertiesUpdate,
+    SetLocationUpdate,
+    TableRequirement,
+    TableUpdate,
+    UpgradeFormatVersionUpdate,
+    update_table_metadata,
+)
+
+from graveler.errors import InvalidInputError
+
+DEFENDED = {"gc.enabled": "false", "write.metadata.delete-after-commit.enabled": "false"}
+"""The properties of every table: engines then delete no files, which may be on other refs."""
+FORMAT = "format-version"
+_FORMATS = ("1", "2")
+_DIGITS = 32
+
+
+def folder_of(owner: str, uuid: UUID) -> str:
+    """Return the folder that graveler issues for a table: unique to the table and to the life of a branch.
+
+    Args:
+        owner: The birth of the branch, or the id of a commit.
+    """
+    return sha256(f"{owner}/{uuid}".encode()).hexdigest()[:_DIGITS]
+
+
+def check_format(version: object) -> None:
+    """Refuse a format that PyIceberg cannot write."""
+    if str(version) not in _FORMATS:
+        raise InvalidInputError(
+            f"format version {version}: graveler keeps tables of format version 1 and 2"
+        )
+
+
+def check_properties(properties: Mapping[str, str], *, whole: bool) -> None:
+    """Refuse another value of a defended property.
+
+    Args:
+        whole: Whether the properties may not be missing.
+    """
+    for name, value in DEFENDED.items():
+        found = properties.get(name, "" if whole else value)
+        if found.lower() != value:
+            raise InvalidInputError(
+                f"property {name}={found or 'none'}: it is {value} for every table, because engines would "
+                "delete files that other branches and commits need; garbage collection frees them"
+            )
+
+
+def presented(metadata: TableMetadata, location: str) -> TableMetadata:
+    """Return metadata as a branch shows it: with its own location and the defended properties."""
+    properties = {**metadata.properties, **DEFENDED}
+    return metadata.model_copy(update={"location": location, "properties": properties})
+
+
+def check_requirements(
+    metadata: TableMetadata | None, requirements: Sequence[TableRequirement]
+) -> None:
+    """Raise CommitFailedException, with Iceberg's words, unless the requirements are met."""
+    for requirement in requirements:
+        requirement.validate(metadata)
+
+
+def updated(
+    base: TableMetadata | None, location: str, updates: Sequence[TableUpdate]
+) -> TableMetadata:
+    """Return metadata with updates.
+
+    Args:
+        base: The metadata as the branch shows it; None for a new table.
+        location: Where that metadata is, or the location of a new table.
+
+    Raises:
+        CommitFailedException: A snapshot is older than the latest one.
+        InvalidInputError: An update is not possible.
+    """
+    for each in updates:
+        if isinstance(each, UpgradeFormatVersionUpdate):
+            check_format(each.format_version)
+    try:
+        if base is None:
+            empty = MetastoreCatalog._empty_table_metadata()
+            found = update_table_metadata(
+                empty, (*updates, SetLocationUpdate(location=location)), enforce_validation=True
+            )
+        else:
+            found = update_table_metadata(
+                base, tuple(_possible(base, updates)), metadata_location=location
+            )
+    except (ValueError, LookupError, TypeError, ValidationError) as error:
+        if "older than last sequence number" in str(error):
+            raise CommitFailedException(str(error)) from error
+        raise InvalidInputError(f"an update is not possible: {error}") from error
+    if base is not None:
+        check_properties(found.properties, whole=True)
+        if found.table_uuid != base.table_uuid:
+            raise InvalidInputError(
+                f"table {base.table_uuid} cannot get another id, {found.table_uuid}"
+            )
+    else:
+        check_properties(found.properties, whole=False)
+    return found
+
+
+def _possible(base: TableMetadata, updates: Sequence[TableUpdate]) -> list[TableUpdate]:
+    """Return updates without what changes nothing: the issued location, and properties that are not there."""
+    known = {*base.properties}
+    for each in updates:
+        known |= {*getattr(each, "updates", ())}
+    return [
+        RemovePropertiesUpdate(removals=[name for name in each.removals if name in known])
+        if isinstance(each, RemovePropertiesUpdate)
+        else each
+        for each in updates
+        if not isinstance(each, SetLocationUpdate)
+    ]
+
+
+def check_location(location: str, updates: Sequence[TableUpdate]) -> None:
+    """Refuse another location than the one that graveler issued."""
+    for each in updates:
+        if isinstance(each, SetLocationUpdate) and each.location.rstrip("/") != location:
+            raise InvalidInputError(
+                f"location {each.location!r}: graveler issues the location of a table, here {location}"
+            )
+
+
+def assigned(updates: Sequence[TableUpdate]) -> UUID | None:
+    """Return the id that updates give a new table."""
+    return next((each.uuid for each in updates if isinstance(each, AssignUUIDUpdate)), None)
+
+
+def operation(updates: Sequence[TableUpdate]) -> str:
+    """Return what updates do, for the message of a commit."""
+    summaries = [each.snapshot.summary for each in updates if isinstance(each, AddSnapshotUpdate)]
+    named = [str(each.operation.value) for each in summaries if each is not None]
+    return named[-1] if named else "alter"
+
+
+def as_json(metadata: TableMetadata, *, only_refs: bool = False) -> str:
+    """Return metadata as JSON.
+
+    Args:
+        only_refs: Leave out the snapshots that no branch or tag of the table names.
+    """
+    if only_refs:
+        named = {ref.snapshot_id for ref in metadata.refs.values()}
+        some: dict[str, Any] = {
+            "snapshots": [each for each in metadata.snapshots if each.snapshot_id in named]
+        }
+        metadata = metadata.model_copy(update=some)
+    return metadata.model_dump_json(exclude_none=True)

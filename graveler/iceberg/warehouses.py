@@ -1,0 +1,47 @@
+"""Warehouses: ``REPOSITORY@REF``, as clients name a catalog."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from graveler.errors import InvalidInputError
+from graveler.iceberg.tables import Tables
+from graveler.repository.branch import Branch
+
+if TYPE_CHECKING:
+    from graveler.lake import Repository
+
+
+def split_warehouse(warehouse: str) -> tuple[str, str]:
+    """Return the repository of a warehouse, and its ref expression.
+
+    Raises:
+        InvalidInputError: It has another form.
+    """
+    repository, _, expression = warehouse.partition("@")
+    if not (repository and expression):
+        raise InvalidInputError(
+            f"warehouse {warehouse!r}: give REPOSITORY@REF, as in flights@main: a branch, which can be "
+            "written, a tag or a commit"
+        )
+    return repository, expression
+
+
+def fixed(repository: "Repository", expression: str) -> str:
+    """Return the name of a branch or a tag as it is, and otherwise the id of the commit."""
+    refs = repository.stores.refs
+    with suppress(InvalidInputError):
+        if refs.branches.find(expression) or refs.tags.find(expression):
+            return expression
+    return repository.ref(expression).commit.id
+
+
+def tables_of(repository: "Repository", expression: str) -> Tables:
+    """Return the tables of a branch, which can be changed, or of a tag, a commit or another expression.
+
+    Raises:
+        NotFoundError: The ref does not exist.
+    """
+    with suppress(InvalidInputError):
+        if repository.stores.refs.branches.find(expression) is not None:
+            return Tables(Branch(repository.stores, expression))
+    return Tables(repository.ref(expression))
