@@ -1,8 +1,9 @@
 """The files of tables: reading them by the stores of the repository, and which of them a table names."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from typing import TypeVar
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import ManifestEntry, ManifestFile, read_manifest_list
@@ -14,8 +15,11 @@ from graveler.errors import GravelerError, InvalidInputError, ObjectNotFoundErro
 from graveler.iceberg.layout import path_of
 from graveler.model import Entry
 from graveler.objects.address import TABLES, AddressBook, is_own
+from graveler.objects.store import ObjectStore
 from graveler.reads.stores import Stores
 from graveler.reads.view import View
+
+_T = TypeVar("_T")
 
 
 class StoredFile(InputFile):
@@ -27,32 +31,30 @@ class StoredFile(InputFile):
         self._address = address
 
     def __len__(self) -> int:
-        store, key = self._stores.locate(self._address)
-        return store.head(key).size
+        return self._ask(lambda store, key: store.head(key).size)
 
     def exists(self) -> bool:
         """Return whether the file exists."""
         try:
             return len(self) >= 0
-        except ObjectNotFoundError:
+        except InvalidInputError:
             return False
 
-    def read(self) -> bytes:
-        """Return the content of the file.
+    def _ask(self, ask: Callable[[ObjectStore, str], _T]) -> _T:
+        """Return what the store says of the file.
 
         Raises:
             InvalidInputError: It is missing.
         """
-        store, key = self._stores.locate(self._address)
         try:
-            return store.get(key)
+            return ask(*self._stores.locate(self._address))
         except ObjectNotFoundError as error:
             raise InvalidInputError(f"a file of the table is missing: {error}") from error
 
     def open(self, seekable: bool = True) -> InputStream:
         """Return a stream of the file."""
         del seekable
-        return BytesIO(self.read())
+        return BytesIO(self._ask(lambda store, key: store.get(key)))
 
 
 class StoreFiles(FileIO):

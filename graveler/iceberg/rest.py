@@ -196,7 +196,7 @@ def _create_table(call: Call) -> str:
 
 
 def _register_table(call: Call) -> str:
-    asked = call.parsed(RegisterTableRequest)
+    asked = call.parsed(RegisterTableRequest, overwrite=False)
     table = (*call.namespace, asked.name)
     call.write(table)
     call.read(())  # the metadata may name files of every table of the ref
