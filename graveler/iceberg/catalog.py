@@ -194,21 +194,11 @@ class GravelerCatalog(Catalog):
         del identifier
         return False
 
-    def load_view(self, identifier: str | Identifier) -> View:
-        """Refuse: views are not offered."""
+    def _no_views(self, identifier: str | Identifier, *_: Any, **__: Any) -> View:
         raise NotImplementedError(f"{identifier}: views are not offered")
 
-    def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
-        """Refuse: views are not offered."""
-        raise NotImplementedError(f"{identifier}: views are not offered")
-
-    def drop_view(self, identifier: str | Identifier) -> None:
-        """Refuse: views are not offered."""
-        raise NotImplementedError(f"{identifier}: views are not offered")
-
-    def create_view(self, identifier: str | Identifier, *_: Any, **__: Any) -> View:
-        """Refuse: views are not offered."""
-        raise NotImplementedError(f"{identifier}: views are not offered")
+    load_view = register_view = create_view = _no_views
+    drop_view = _no_views  # type: ignore[assignment]  # it would return nothing
 
     def _create(
         self,

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import TypeVar
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
-from pyiceberg.manifest import ManifestEntry, ManifestFile, read_manifest_list
+from pyiceberg.manifest import ManifestFile, read_manifest_list
 from pyiceberg.serializers import Compressor, FromByteStream
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -126,12 +126,12 @@ class StoreFiles(FileIO):
 
     def live(self, manifests: Mapping[str, ManifestFile]) -> dict[str, int]:
         """Return the sizes of the data and delete files that manifests have, by location."""
-        found: list[ManifestEntry] = []
-        for location, manifest in manifests.items():
+        found: dict[str, int] = {}
+        for location, manifest in manifests.items():  # entries are large, so one manifest at a time
             with _decoding(location):
-                found += manifest.fetch_manifest_entry(self)
-        files = (entry.data_file for entry in found)
-        return {each.file_path: each.file_size_in_bytes for each in files}
+                files = [entry.data_file for entry in manifest.fetch_manifest_entry(self)]
+                found.update((each.file_path, each.file_size_in_bytes) for each in files)
+        return found
 
     def dropped(self, before: TableMetadata, after: TableMetadata) -> set[str]:
         """Return the files that a table no longer has after its metadata was changed.
@@ -158,7 +158,7 @@ class TableEntries:
     """The entries of a table on a ref.
 
     Args:
-        view: The tree.
+        view: The tree, or an empty one to have new entries for all files.
         table: The folder of the table.
         place: Where files in the storage of the repository must be that have no entry yet.
     """

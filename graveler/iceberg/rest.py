@@ -77,8 +77,12 @@ class RequestError(Exception):
 class Rights(Protocol):
     """What the client may do with the ref."""
 
-    def check(self, action: str, folder: str, /) -> None:
-        """Raise PermissionDeniedError unless the client may read or write all of a folder."""
+    def check(self, action: str, folder: str, /, *, everywhere: bool = False) -> None:
+        """Raise PermissionDeniedError unless the client may read or write all of a folder.
+
+        Args:
+            everywhere: On every ref of the repository.
+        """
 
     def sees(self, folder: str, /) -> bool:
         """Return whether the client may know of a folder."""
@@ -199,7 +203,7 @@ def _register_table(call: Call) -> str:
     asked = call.parsed(RegisterTableRequest, overwrite=False)
     table = (*call.namespace, asked.name)
     call.write(table)
-    call.read(())  # the metadata may name files of every table of the ref
+    call.rights.check("read", "", everywhere=True)  # metadata may name the files of any table
     return _answer(call.tables.register(table, asked.metadata_location, overwrite=asked.overwrite))
 
 

@@ -26,6 +26,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import AssertCreate, TableRequirement, TableUpdate
 
 from graveler.base.retries import backoff
+from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import (
     InvalidInputError,
     NoChangesError,
@@ -199,7 +200,8 @@ class Tables:
         return self._head().exists(folder(table) + POINTER)
 
     def load(self, table: Identifier) -> Loaded:
-        """Return a table."""
+        """Return a table. A run notes that it reads the table."""
+        self._view._note([folder(table)])
         return self._loaded(self._table(self._head(), table).pointer)
 
     def create(
@@ -261,7 +263,8 @@ class Tables:
                 made = self._without(head, table, there)
             else:
                 made = Plan("", expected=self._vacant(head, table))
-            files = TableEntries(head, place, self._files, self._files.start)
+            nothing = Ref(self._stores, replace(head.commit, metarange=EMPTY_METARANGE))
+            files = TableEntries(nothing, place, self._files, self._files.start)
             entries = files.missing({location: None, **attached(found)})
             added = [*entries.values(), *files.added(found.snapshots)]
             made.message, made.loaded = f"register {shown(table)}", [self._loaded(pointer)]

@@ -44,11 +44,12 @@ class _Rights:
     ref: str
     read_only: bool
 
-    def check(self, action: str, folder: str) -> None:
-        """Refuse an action on all of a folder."""
+    def check(self, action: str, folder: str, *, everywhere: bool = False) -> None:
+        """Refuse an action on all of a folder, of the ref or of every ref."""
         if action == "write" and self.read_only:
             raise HttpError(403, "the server was started read-only: it changes nothing")
-        self.access.check(self.identity, action, self.repository, self.ref, folder)
+        ref = "" if everywhere else self.ref
+        self.access.check(self.identity, action, self.repository, ref, folder)
 
     def sees(self, folder: str) -> bool:
         """Return whether the client may know of a folder."""

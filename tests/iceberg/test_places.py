@@ -75,7 +75,7 @@ def test_a_snapshot_with_files_of_the_storage_is_refused(repo, main, place, word
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no avro", b"Obj\x01"])
-def test_a_snapshot_whose_files_are_missing_or_damaged_is_refused(repo, main, content):
+def test_a_snapshot_with_damaged_files_is_refused(repo, main, content):
     table = with_table(main, 1)
     head = repo.branch("main").head
     place = f"{table.location()}/metadata/snap-5.avro"

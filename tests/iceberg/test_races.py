@@ -43,7 +43,7 @@ def test_appends_at_once_are_all_kept(repo, catalog, main):
     assert entry_files(repo) >= named_files(table)
 
 
-def test_commits_to_tables_of_one_branch_do_not_disturb_each_other(repo, catalog, main):
+def test_commits_to_tables_of_one_branch_do_not_interfere(repo, catalog, main):
     names = [f"db.t{number}" for number in range(4)]
     tables = [with_table(catalog(), table=name) for name in names]
 

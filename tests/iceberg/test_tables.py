@@ -290,3 +290,22 @@ def test_removed_snapshots_take_their_files_along(repo, catalog, main):
     assert len(before - entry_files(repo, "dev")) >= 4
     assert (delays(catalog("dev")), delays(main)) == ([3], [3])
     assert entry_files(repo) == named_files(main.load_table("db.flights")) == before
+
+
+def test_a_table_is_registered_over_another(repo, main):
+    """What both have stays, and what only the replaced one had goes."""
+    table = with_table(main, 1)
+    early = table.metadata_location
+    table.append(rows(2))
+    other = with_table(main, 5, table="db.other")
+    main.register_table("db.flights", early, overwrite=True)
+    assert delays(main) == [1]
+    main.register_table("db.flights", other.metadata_location, overwrite=True)
+    assert (delays(main), delays(main, "db.other")) == ([5], [5])
+    main.register_table("db.new", early, overwrite=True)
+    assert delays(main, "db.new") == [1]
+    assert repo.fsck().sound
+    for name in ("flights", "new", "other"):
+        loaded = main.load_table(f"db.{name}")
+        logged = {each.metadata_file for each in loaded.metadata.metadata_log}
+        assert named_files(loaded) - logged <= entry_files(repo, table=f"db/{name}/")
