@@ -1,9 +1,8 @@
 """The files of tables: reading them by the stores of the repository, and which of them a table names."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from typing import TypeVar
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import ManifestFile, read_manifest_list
@@ -15,11 +14,8 @@ from graveler.errors import GravelerError, InvalidInputError, ObjectNotFoundErro
 from graveler.iceberg.layout import path_of
 from graveler.model import Entry
 from graveler.objects.address import TABLES, AddressBook, is_own
-from graveler.objects.store import ObjectStore
 from graveler.reads.stores import Stores
 from graveler.reads.view import View
-
-_T = TypeVar("_T")
 
 
 class StoredFile(InputFile):
@@ -31,30 +27,21 @@ class StoredFile(InputFile):
         self._address = address
 
     def __len__(self) -> int:
-        return self._ask(lambda store, key: store.head(key).size)
+        store, key = self._stores.locate(self._address)
+        return store.head(key).size
 
     def exists(self) -> bool:
         """Return whether the file exists."""
         try:
             return len(self) >= 0
-        except InvalidInputError:
+        except ObjectNotFoundError:
             return False
-
-    def _ask(self, ask: Callable[[ObjectStore, str], _T]) -> _T:
-        """Return what the store says of the file.
-
-        Raises:
-            InvalidInputError: It is missing.
-        """
-        try:
-            return ask(*self._stores.locate(self._address))
-        except ObjectNotFoundError as error:
-            raise InvalidInputError(f"a file of the table is missing: {error}") from error
 
     def open(self, seekable: bool = True) -> InputStream:
         """Return a stream of the file."""
         del seekable
-        return BytesIO(self._ask(lambda store, key: store.get(key)))
+        store, key = self._stores.locate(self._address)
+        return BytesIO(store.get(key))
 
 
 class StoreFiles(FileIO):
@@ -105,9 +92,14 @@ class StoreFiles(FileIO):
         """Return the table's metadata in a file.
 
         Raises:
-            InvalidInputError: The file is missing, or is no metadata.
+            ObjectNotFoundError: The file is missing.
+            InvalidInputError: It is no metadata.
         """
-        stream = self.new_input(location).open()
+        try:
+            stream = self.new_input(location).open()
+        except ObjectNotFoundError as error:  # Iceberg's words
+            told = f"Failed to open input stream for file: {location}: {error}"
+            raise error.saying(told) from error
         with _decoding(location):
             packing = Compressor.get_compressor(location)
             return FromByteStream.table_metadata(stream, compression=packing)

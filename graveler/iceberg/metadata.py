@@ -14,6 +14,13 @@ from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
+    AssertCreate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertTableUUID,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
     SetLocationUpdate,
@@ -27,6 +34,22 @@ from graveler.errors import InvalidInputError
 
 DEFENDED = {"gc.enabled": "false", "write.metadata.delete-after-commit.enabled": "false"}
 """The properties of every table: engines then delete no files, which may be on other refs."""
+_WORDS: Mapping[type, str] = {
+    AssertCreate: "table already exists",
+    AssertTableUUID: "UUID does not match: expected {base.table_uuid} != {it.uuid}",
+    AssertLastAssignedFieldId: "last assigned field id changed: expected id "
+    "{it.last_assigned_field_id} != {base.last_column_id}",
+    AssertCurrentSchemaId: "current schema changed: expected id {it.current_schema_id} != "
+    "{base.current_schema_id}",
+    AssertLastAssignedPartitionId: "last assigned partition id changed: expected id "
+    "{it.last_assigned_partition_id} != {base.last_partition_id}",
+    AssertDefaultSpecId: "default partition spec changed: expected id {it.default_spec_id} != "
+    "{base.default_spec_id}",
+    AssertDefaultSortOrderId: "default sort order changed: expected id "
+    "{it.default_sort_order_id} != {base.default_sort_order_id}",
+}
+"""Iceberg's words for requirements for which PyIceberg has others; tests of engines compare them."""
+_OVERTAKEN = ("older than last sequence number", "already exists")
 FORMAT = "format-version"
 _FORMATS = ("1", "2")
 _DIGITS = 32
@@ -75,7 +98,14 @@ def check_requirements(
 ) -> None:
     """Raise CommitFailedException, with Iceberg's words, unless the requirements are met."""
     for requirement in requirements:
-        requirement.validate(metadata)
+        try:
+            requirement.validate(metadata)
+        except CommitFailedException as error:
+            words = _WORDS.get(type(requirement)) if metadata else None
+            if words is None:
+                raise CommitFailedException(str(error).replace(", found ", " != ")) from error
+            told = words.format(base=metadata, it=requirement)
+            raise CommitFailedException(f"Requirement failed: {told}") from error
 
 
 def updated(
@@ -88,7 +118,8 @@ def updated(
         location: Where that metadata is, or the location of a new table.
 
     Raises:
-        CommitFailedException: A snapshot is older than the latest one.
+        CommitFailedException: A snapshot is older than the latest one, or an id is taken: another client
+            has committed meanwhile.
         InvalidInputError: An update is not possible.
     """
     for each in updates:
@@ -97,17 +128,19 @@ def updated(
     try:
         if base is None:
             empty = MetastoreCatalog._empty_table_metadata()
-            found = update_table_metadata(
-                empty, (*updates, SetLocationUpdate(location=location)), enforce_validation=True
-            )
+            issued = SetLocationUpdate(location=location)
+            found = update_table_metadata(empty, (*updates, issued), enforce_validation=True)
         else:
             found = update_table_metadata(
                 base, tuple(_possible(base, updates)), metadata_location=location
             )
     except (ValueError, LookupError, TypeError, ValidationError) as error:
-        if "older than last sequence number" in str(error):
-            raise CommitFailedException(str(error)) from error
+        if any(words in str(error) for words in _OVERTAKEN):
+            raise CommitFailedException(f"Requirement failed: {error}") from error
         raise InvalidInputError(f"an update is not possible: {error}") from error
+    schemas = [schema.schema_id for schema in found.schemas]
+    if len({*schemas}) < len(schemas):  # PyIceberg would keep two of one id
+        raise CommitFailedException(f"Requirement failed: schema {schemas[-1]} already exists")
     if base is not None:
         check_properties(found.properties, whole=True)
         if found.table_uuid != base.table_uuid:

@@ -6,6 +6,7 @@ ever staged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
@@ -30,6 +31,7 @@ from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import (
     InvalidInputError,
     NoChangesError,
+    ObjectNotFoundError,
     PreconditionFailedError,
     ReadOnlyError,
 )
@@ -330,25 +332,25 @@ class Tables:
 
     def _land(self, plan: Callable[[Ref], Plan]) -> Plan:
         """Commit a plan, which is made again if the branch has moved in what it expects."""
-        if not isinstance(self._view, Branch):
+        branch, failed = self._view, ""
+        if not isinstance(branch, Branch):
             raise ReadOnlyError(f"{self.name} is a commit, which never changes: name a branch")
-        failed = ""
         for attempt in range(_ATTEMPTS):
-            made = plan(self._head())
-            if not made.entries and not made.deleted:
-                return made
             try:
-                self._view.commit_changes(
-                    made.entries,
-                    deleted=made.deleted,
-                    expected=made.expected,
-                    message=made.message,
-                )
+                made = plan(self._head())
+                if made.entries or made.deleted:
+                    with suppress(NoChangesError):
+                        branch.commit_changes(
+                            made.entries,
+                            deleted=made.deleted,
+                            expected=made.expected,
+                            message=made.message,
+                        )
             except PreconditionFailedError as error:
                 failed = str(error)
                 backoff(self._stores.clock, self._stores.ids, attempt)
-            except NoChangesError:
-                return made
+            except ObjectNotFoundError as error:
+                raise InvalidInputError(f"a file of the table is missing: {error}") from error
             else:
                 return made
         raise CommitFailedException(failed)

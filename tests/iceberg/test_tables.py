@@ -12,6 +12,14 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    AssertCreate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
     AssertRefSnapshotId,
     AssertTableUUID,
     RemovePropertiesUpdate,
@@ -204,21 +212,33 @@ def expects(ref, snapshot):
     return AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": snapshot})
 
 
+def requires(kind):
+    """Return a requirement that its one number is 7."""
+    (field,) = kind.model_fields.keys() - {"type"}
+    return kind.model_validate({kind.model_fields[field].alias: 7})
+
+
 @pytest.mark.parametrize(
     ("requirement", "words"),
     [
-        (AssertTableUUID(uuid=UUID(int=4)), "UUID does not match"),
+        (AssertTableUUID(uuid=UUID(int=4)), "UUID does not match: expected"),
+        (expects("main", 7), "branch main has changed: expected id 7 != "),
+        (expects("none", 7), "branch or tag none is missing, expected 7"),
+        (requires(AssertLastAssignedFieldId), "last assigned field id changed: expected id 7 != 2"),
+        (requires(AssertCurrentSchemaId), "current schema changed: expected id 7 != 0"),
         (
-            expects("main", 7),
-            "branch main has changed: expected id 7",
+            requires(AssertLastAssignedPartitionId),
+            "last assigned partition id changed: expected id 7 != 999",
         ),
-        (expects("none", 7), "none is missing"),
+        (requires(AssertDefaultSpecId), "default partition spec changed: expected id 7 != 0"),
+        (requires(AssertDefaultSortOrderId), "default sort order changed: expected id 7 != 0"),
+        (AssertCreate(), "table already exists"),
     ],
 )
 def test_a_requirement_that_is_not_met_is_a_failed_commit(repo, main, requirement, words):
     table = with_table(main, 1)
     head = repo.branch("main").head
-    with pytest.raises(CommitFailedException, match=words):
+    with pytest.raises(CommitFailedException, match=f"Requirement failed: {words}"):
         main.commit_table(table, (requirement,), (SetPropertiesUpdate(updates={"a": "b"}),))
     assert repo.branch("main").head == head
 
@@ -309,3 +329,18 @@ def test_a_table_is_registered_over_another(repo, main):
         loaded = main.load_table(f"db.{name}")
         logged = {each.metadata_file for each in loaded.metadata.metadata_log}
         assert named_files(loaded) - logged <= entry_files(repo, table=f"db/{name}/")
+
+
+def test_what_another_client_has_added_is_not_added_again(repo, main):
+    table = with_table(main, 1)
+    with table.update_schema() as update:
+        update.add_column("carrier", StringType())
+    head = repo.branch("main").head
+    other = table.schema().model_copy(update={"schema_id": 1, "fields": table.schema().fields[:1]})
+    for update in (
+        AddSchemaUpdate.model_validate({"schema": other}),
+        AddSnapshotUpdate(snapshot=table.current_snapshot()),
+    ):
+        with pytest.raises(CommitFailedException, match="already exists"):
+            main.commit_table(table, (), (update,))
+    assert repo.branch("main").head == head
