@@ -1,0 +1,91 @@
+"""The snapshots of three sides: what the source gained and lost, and what the destination gained."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from pyiceberg.io import FileIO
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from graveler.iceberg.merging.changes import Change, last_number, manifests_of
+from graveler.iceberg.merging.conflicts import Refusal
+
+
+def ancestry(metadata: TableMetadata, number: int | None) -> dict[int, Snapshot]:
+    """Return a snapshot and its ancestors, newest first, as far as the metadata has them."""
+    known = {one.snapshot_id: one for one in metadata.snapshots}
+    found = {}
+    while number in known and number not in found:
+        found[number] = known[number]
+        number = known[number].parent_snapshot_id
+    return found
+
+
+@dataclass
+class Histories:
+    """The changes of a table since the base.
+
+    Attributes:
+        lost: Changes of the base that the source no longer has, newest first.
+        gained: Changes of the source, oldest first.
+        theirs: Changes of the destination, oldest first.
+        complete: Whether `theirs` is all that the destination did. It is not, if snapshots have expired
+            or if the destination went back behind the base.
+        continues: Whether the source's snapshots follow the destination's head as they are.
+    """
+
+    lost: list[Change]
+    gained: list[Change]
+    theirs: list[Change]
+    complete: bool
+    continues: bool
+
+    @classmethod
+    def of(
+        cls, base: TableMetadata, source: TableMetadata, dest: TableMetadata, io: FileIO
+    ) -> "Histories":
+        """Compare three sides, each with the ancestry of its current snapshot."""
+        common, ours, theirs = (ancestry(x, x.current_snapshot_id) for x in (base, source, dest))
+        root = [*common][-1:]
+        new, there = (_since(side, root) for side in (ours, theirs))
+        gained = [new[n] for n in reversed([*new]) if n not in common and n not in theirs]
+        added = [there[n] for n in reversed([*there]) if n not in common and n not in ours]
+        head = base.current_snapshot_id
+        lost = _lost(common, ours, head)
+        if head is None:
+            listed = manifests_of(dest.current_snapshot(), io)
+            complete = all(manifest.added_snapshot_id in theirs for manifest in listed)
+        else:
+            complete = head in theirs
+        return cls(
+            lost=[Change.of(dest, theirs[n], io).undone() for n in lost if n in theirs],
+            gained=[Change.of(source, snapshot, io) for snapshot in gained],
+            theirs=[Change.of(dest, snapshot, io) for snapshot in added],
+            complete=complete,
+            continues=not lost
+            and dest.current_snapshot_id == head
+            and last_number(dest) == last_number(base),
+        )
+
+
+def _since(side: dict[int, Snapshot], root: Collection[int]) -> dict[int, Snapshot]:
+    """Return the part of an ancestry down to the oldest snapshot of the base; older ones expired there."""
+    numbers = [*side]
+    end = next((at for at, number in enumerate(numbers) if number in root), len(numbers))
+    return {number: side[number] for number in numbers[: end + 1]}
+
+
+def _lost(common: dict[int, Snapshot], ours: dict[int, Snapshot], head: int | None) -> list[int]:
+    if head is None or head in ours:
+        return []
+    lost: list[int] = []
+    for number in common:
+        if number in ours:
+            return lost
+        lost.append(number)
+    if ours:
+        raise Refusal(
+            "replacement",
+            "the source replaced the table, or its snapshots since the base have expired",
+        )
+    return lost
