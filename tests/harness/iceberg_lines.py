@@ -1,0 +1,351 @@
+"""Lines of an Iceberg table: PyIceberg's writers, deletes and compactions that it lacks, and a plain model."""
+
+from collections import defaultdict
+from itertools import count
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.expressions import EqualTo, In
+from pyiceberg.io.pyarrow import PyArrowFileIO, _dataframe_to_data_files
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+    read_manifest_list,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField, StringType
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "part", StringType()),
+    NestedField(3, "value", LongType()),
+)
+BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"), spec_id=0)
+_PATH = pa.field("file_path", pa.string(), metadata={"PARQUET:field_id": "2147483546"})
+_POS = pa.field("pos", pa.int64(), metadata={"PARQUET:field_id": "2147483545"})
+_ID = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+
+
+class CountingIO(PyArrowFileIO):
+    """Files that note what is read."""
+
+    def __init__(self):
+        super().__init__({})
+        self.reads = []
+
+    def new_input(self, location):
+        self.reads.append(location)
+        return super().new_input(location)
+
+
+class Deletes(ManifestWriterV2):
+    """Manifests of delete files."""
+
+    def content(self):
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self):
+        return {**super()._meta, "content": "deletes"}
+
+
+def row(**values):
+    """Return a row of the model: ids of columns with values, without nulls."""
+    ids = {"id": 1, "part": 2, "value": 3, "extra": 4}
+    return tuple(sorted((ids[name], value) for name, value in values.items()))
+
+
+def new_line(folder, *, spec=BY_PART, version=2, **properties):
+    """Return a new table with a location of its own."""
+    metadata = new_table_metadata(
+        schema=SCHEMA,
+        partition_spec=spec or UNPARTITIONED_PARTITION_SPEC,
+        sort_order=UNSORTED_SORT_ORDER,
+        location=f"{folder}/{uuid4()}",
+        properties={"format-version": str(version), **properties},
+    )
+    return Line(TableMetadataUtil.parse_raw(metadata.model_dump_json()), frozenset(), CountingIO())
+
+
+class Line:
+    """The table on one branch, and the rows that it has by a plain model.
+
+    Attributes:
+        metadata: The table's metadata.
+        rows: The rows.
+    """
+
+    numbers = count(1)
+
+    def __init__(self, metadata, rows, io):
+        self.metadata, self.rows, self.io = metadata, rows, io
+
+    def fork(self):
+        """Return another branch at the same point, whose table has a place of its own."""
+        return Line(self.metadata, self.rows, self.io)
+
+    @property
+    def table(self):
+        """PyIceberg's table."""
+        return Table(("db", "t"), self.metadata, "", self.io, NoopCatalog("c"))
+
+    def change(self, work):
+        """Do something in a transaction of PyIceberg."""
+        transaction = Transaction(self.table)
+        work(transaction)
+        text = transaction.table_metadata.model_dump_json()
+        self.metadata = TableMetadataUtil.parse_raw(text)
+
+    def set(self, **properties):
+        """Set properties, in which an underscore is a dot."""
+        found = {name.replace("_", "."): value for name, value in properties.items()}
+        self.change(lambda t: t.set_properties(found))
+
+    def fresh(self, part, size=3, **more):
+        """Return new rows of the model."""
+        found = (next(self.numbers) for _ in range(size))
+        return frozenset(row(id=n, part=part, value=n % 5, **more) for n in found)
+
+    def frame(self, rows):
+        """Return rows as PyIceberg wants them."""
+        schema = self.metadata.schema()
+        kinds = schema.as_arrow()
+        columns = [[dict(one).get(field.field_id) for one in sorted(rows)] for field in schema.fields]
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, kinds, strict=True)]
+        return pa.table(arrays, schema=kinds)
+
+    def append(self, part="a", **more):
+        """Append three rows."""
+        rows = self.fresh(part, **more)
+        self.change(lambda t: t.append(self.frame(rows)))
+        self.rows |= rows
+
+    def is_readable(self):
+        """Return whether PyIceberg can read the table, and so rewrite it."""
+        kinds = {entry.data_file.content for entry, _ in self.entries()}
+        return DataFileContent.EQUALITY_DELETES not in kinds
+
+    def overwrite(self, part="a"):
+        """Replace a partition by three rows."""
+        if not self.is_readable():
+            return
+        rows = self.fresh(part)
+        self.change(lambda t: t.overwrite(self.frame(rows), EqualTo(self.name(2), part)))
+        self.rows = self._without(part) | rows
+
+    def drop_part(self, part="a"):
+        """Delete the files of a partition."""
+        if self.in_part(part) and self.is_readable():
+            self.change(lambda t: t.delete(EqualTo(self.name(2), part)))
+            self.rows = self._without(part)
+
+    def rewrite(self, part="a"):
+        """Delete the first row of a partition, by new files."""
+        first = sorted(self.in_part(part))[:1]
+        if first and self.is_readable():
+            self.change(lambda t: t.delete(In(self.name(1), {dict(one)[1] for one in first})))
+            self.rows -= {*first}
+
+    def delete(self, part="a", size=1):
+        """Delete the first rows of a partition by a file of positions."""
+        gone = sorted(self.in_part(part))[:size]
+        places = [where for where in self.places() if where[0] in gone]
+        if not places:
+            return
+        partition, spec = places[0][3:]
+        content = pa.table([*zip(*sorted(w[1:3] for w in places), strict=True)], schema=pa.schema([_PATH, _POS]))
+        file = self._delete_file(content, DataFileContent.POSITION_DELETES, partition, spec)
+        self.commit(Operation.DELETE, [file])
+        self.rows -= {*gone}
+
+    def delete_equal(self, part="a"):
+        """Delete the first row of a partition by its id."""
+        places = [w for w in self.places() if w[0] in sorted(self.in_part(part))[:1]]
+        if not places:
+            return
+        gone, _, _, partition, spec = places[0]
+        content = pa.table([[dict(gone)[1]]], schema=pa.schema([_ID]))
+        file = self._delete_file(content, DataFileContent.EQUALITY_DELETES, partition, spec)
+        self.commit(Operation.DELETE, [file])
+        self.rows -= {gone}
+
+    def compact(self, part="a"):
+        """Write the rows of a partition into one file, and remove its files and deletes."""
+        rows = self.in_part(part)
+        old = [e.data_file for e, _ in self.entries() if self.part_of(e.data_file) in (part, None)]
+        if self.metadata.spec().is_unpartitioned():
+            rows = self.rows
+        if len(old) > 1 and rows:
+            new = [*_dataframe_to_data_files(self.metadata, self.frame(rows), self.io)]
+            for file in new:
+                file.spec_id = self.metadata.default_spec_id
+            self.commit(Operation.REPLACE, new, {file.file_path for file in old})
+
+    def name(self, number):
+        """Return the present name of a column."""
+        return self.metadata.schema().find_column_name(number)
+
+    def in_part(self, part):
+        """Return the rows of a partition."""
+        return {one for one in self.rows if dict(one)[2] == part}
+
+    def _without(self, part):
+        return self.rows - self.in_part(part)
+
+    def part_of(self, file):
+        """Return the partition of a file, or None if it has none."""
+        fields = self.metadata.specs()[file.spec_id].fields
+        return next((file.partition[at] for at, one in enumerate(fields) if one.source_id == 2), None)
+
+    def _delete_file(self, content, kind, partition, spec):
+        path = f"{self.metadata.location}/data/{uuid4()}.parquet"
+        with self.io.new_output(path).create() as stream:
+            pq.write_table(content, stream)
+        file = DataFile.from_args(
+            content=kind,
+            file_path=path,
+            file_format=FileFormat.PARQUET,
+            partition=partition,
+            record_count=content.num_rows,
+            file_size_in_bytes=len(self.io.new_input(path)),
+            equality_ids=[1] if kind == DataFileContent.EQUALITY_DELETES else None,
+        )
+        file.spec_id = spec
+        return file
+
+    def entries(self):
+        """Return the live entries with their manifests, past PyIceberg's cache."""
+        head = self.metadata.current_snapshot()
+        manifests = read_manifest_list(self.io.new_input(head.manifest_list)) if head else ()
+        return [(entry, one) for one in manifests for entry in one.fetch_manifest_entry(self.io)]
+
+    def places(self):
+        """Return the rows by the rules of the format, each with its file, position, partition and spec."""
+        data, positions, equal = [], defaultdict(list), []
+        for entry, manifest in self.entries():
+            file, kind = entry.data_file, entry.data_file.content
+            assert (kind == DataFileContent.DATA) == (manifest.content == ManifestContent.DATA)
+            content = pq.read_table(pa.BufferReader(self._bytes(file)), partitioning=None)
+            if kind == DataFileContent.DATA:
+                data.append((entry, content))
+            elif kind == DataFileContent.POSITION_DELETES:
+                for path, pos in zip(*(content[c].to_pylist() for c in ("file_path", "pos")), strict=True):
+                    positions[path, pos].append(entry.sequence_number)
+            else:
+                equal.append((entry, {*content["id"].to_pylist()}))
+        ids = {field.field_id for field in self.metadata.schema().fields}
+        found = []
+        for entry, content in data:
+            file, number = entry.data_file, entry.sequence_number
+            columns = [int(f.metadata[b"PARQUET:field_id"]) for f in content.schema]
+            for at, values in enumerate(zip(*(c.to_pylist() for c in content.columns), strict=True)):
+                one = {c: v for c, v in zip(columns, values, strict=True) if v is not None and c in ids}
+                if any(seq >= number for seq in positions[file.file_path, at]) or any(
+                    other.sequence_number > number
+                    and one[1] in gone
+                    and (other.data_file.spec_id, other.data_file.partition) == (file.spec_id, file.partition)
+                    for other, gone in equal
+                ):
+                    continue
+                row = tuple(sorted(one.items()))
+                found.append((row, file.file_path, at, file.partition, file.spec_id))
+        return found
+
+    def _bytes(self, file):
+        with self.io.new_input(file.file_path).open() as stream:
+            return stream.read()
+
+    def commit(self, operation, added, removed=frozenset()):
+        """Commit files, as engines do: manifests that lose files are written again with their deletions."""
+        metadata, number = self.metadata, self.metadata.new_snapshot_id()
+        head = metadata.current_snapshot()
+        lists = []
+        for data in (True, False):
+            files = [file for file in added if (file.content == DataFileContent.DATA) == data]
+            entries = [("add", self._entry(file)) for file in files]
+            if entries:
+                lists.append(self._manifest(data, entries[0][1].data_file.spec_id, number, entries))
+        for old in read_manifest_list(self.io.new_input(head.manifest_list)) if head else ():
+            entries = [
+                ("delete" if e.data_file.file_path in removed else "existing", e)
+                for e in old.fetch_manifest_entry(self.io)
+            ]
+            if any(how == "delete" for how, _ in entries):
+                data = old.content == ManifestContent.DATA
+                old = self._manifest(data, old.partition_spec_id, number, entries)
+            if entries:
+                lists.append(old)
+        path = f"{metadata.location}/metadata/snap-{number}.avro"
+        with write_manifest_list(
+            metadata.format_version,
+            self.io.new_output(path),
+            number,
+            head and head.snapshot_id,
+            metadata.next_sequence_number(),
+            "gzip",
+        ) as writer:
+            writer.add_manifests(lists)
+        snapshot = Snapshot(
+            snapshot_id=number,
+            parent_snapshot_id=head and head.snapshot_id,
+            manifest_list=path,
+            sequence_number=metadata.next_sequence_number(),
+            summary=Summary(operation),
+            schema_id=metadata.current_schema_id,
+        )
+        updates = (
+            AddSnapshotUpdate(snapshot=snapshot),
+            SetSnapshotRefUpdate(snapshot_id=number, ref_name="main", type="branch"),
+        )
+        self.metadata = update_table_metadata(metadata, updates)
+
+    def _entry(self, file):
+        return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file)
+
+    def _manifest(self, data, spec, number, entries):
+        output = self.io.new_output(f"{self.metadata.location}/metadata/{uuid4()}-m0.avro")
+        terms = (self.metadata.specs()[spec], self.metadata.schema(), output, number, "gzip")
+        version = self.metadata.format_version
+        with write_manifest(version, *terms) if data else Deletes(*terms) as writer:
+            for how, entry in entries:
+                getattr(writer, how)(entry)
+        return writer.to_manifest_file()
+
+    def scanned(self):
+        """Return the rows as PyIceberg reads them."""
+        schema = self.metadata.schema()
+        rows = self.table.scan().to_arrow().to_pylist()
+        ids = {field.name: field.field_id for field in schema.fields}
+        return sorted(tuple(sorted((ids[n], v) for n, v in r.items() if v is not None)) for r in rows)
+
+    def read(self):
+        """Return the rows by the rules of the format, after comparison with PyIceberg if it can read them."""
+        found = sorted(place[0] for place in self.places())
+        if self.is_readable():
+            assert self.scanned() == found
+        return found
+
+
+def three_way(base, source, dest):
+    """Return the rows of a merge by the plain model."""
+    return (dest - (base - source)) | (source - base)
+
+
+__all__ = ["BY_PART", "CountingIO", "Line", "Record", "new_line", "row", "three_way"]

@@ -1,0 +1,8 @@
+"""Random histories of two branches, against the plain model."""
+
+from tests.harness.iceberg_merges import check_histories
+
+
+def test_random_histories_have_the_rows_of_the_model():
+    seen = check_histories(100)
+    assert min(seen["Line"], seen["TableConflict"]) > 10
