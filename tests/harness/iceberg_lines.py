@@ -29,7 +29,6 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
 SCHEMA = Schema(
@@ -97,6 +96,12 @@ class Line:
     def __init__(self, metadata, rows, io):
         self.metadata, self.rows, self.io = metadata, rows, io
 
+    @property
+    def manifests(self):
+        """The manifests of the head, past PyIceberg's cache."""
+        head = self.metadata.current_snapshot()
+        return [*read_manifest_list(self.io.new_input(head.manifest_list))] if head else []
+
     def fork(self):
         """Return another branch at the same point, whose table has a place of its own."""
         return Line(self.metadata, self.rows, self.io)
@@ -114,9 +119,11 @@ class Line:
         self.metadata = TableMetadataUtil.parse_raw(text)
 
     def set(self, **properties):
-        """Set properties, in which an underscore is a dot."""
-        found = {name.replace("_", "."): value for name, value in properties.items()}
-        self.change(lambda t: t.set_properties(found))
+        """Set properties, in which an underscore is a dot and two are a hyphen."""
+        dots = {
+            name.replace("__", "-").replace("_", "."): value for name, value in properties.items()
+        }
+        self.change(lambda t: t.set_properties(dots))
 
     def fresh(self, part, size=3, **more):
         """Return new rows of the model."""
@@ -127,14 +134,16 @@ class Line:
         """Return rows as PyIceberg wants them."""
         schema = self.metadata.schema()
         kinds = schema.as_arrow()
-        columns = [[dict(one).get(field.field_id) for one in sorted(rows)] for field in schema.fields]
+        columns = [
+            [dict(one).get(field.field_id) for one in sorted(rows)] for field in schema.fields
+        ]
         arrays = [pa.array(c, field.type) for c, field in zip(columns, kinds, strict=True)]
         return pa.table(arrays, schema=kinds)
 
-    def append(self, part="a", **more):
+    def append(self, part="a", run=None, **more):
         """Append three rows."""
-        rows = self.fresh(part, **more)
-        self.change(lambda t: t.append(self.frame(rows)))
+        rows, summary = self.fresh(part, **more), {"graveler.run": run} if run else {}
+        self.change(lambda t: t.append(self.frame(rows), snapshot_properties=summary))
         self.rows |= rows
 
     def is_readable(self):
@@ -145,6 +154,9 @@ class Line:
     def overwrite(self, part="a"):
         """Replace a partition by three rows."""
         if not self.is_readable():
+            return
+        if not self.in_part(part):  # PyIceberg warns, and appends
+            self.append(part)
             return
         rows = self.fresh(part)
         self.change(lambda t: t.overwrite(self.frame(rows), EqualTo(self.name(2), part)))
@@ -163,17 +175,21 @@ class Line:
             self.change(lambda t: t.delete(In(self.name(1), {dict(one)[1] for one in first})))
             self.rows -= {*first}
 
-    def delete(self, part="a", size=1):
-        """Delete the first rows of a partition by a file of positions."""
-        gone = sorted(self.in_part(part))[:size]
-        places = [where for where in self.places() if where[0] in gone]
-        if not places:
-            return
-        partition, spec = places[0][3:]
-        content = pa.table([*zip(*sorted(w[1:3] for w in places), strict=True)], schema=pa.schema([_PATH, _POS]))
-        file = self._delete_file(content, DataFileContent.POSITION_DELETES, partition, spec)
-        self.commit(Operation.DELETE, [file])
-        self.rows -= {*gone}
+    def delete(self, parts="a", size=1):
+        """Delete the first rows of each partition by a file of positions, all in one manifest."""
+        files, gone = [], set()
+        for part in parts:
+            rows = sorted(self.in_part(part))[:size]
+            places = [where for where in self.places() if where[0] in rows]
+            if places:
+                pairs = zip(*sorted(where[1:3] for where in places), strict=True)
+                content = pa.table([*pairs], schema=pa.schema([_PATH, _POS]))
+                kind = DataFileContent.POSITION_DELETES
+                files.append(self._delete_file(content, kind, *places[0][3:]))
+                gone.update(rows)
+        if files:
+            self.commit(Operation.DELETE, files)
+            self.rows -= gone
 
     def delete_equal(self, part="a"):
         """Delete the first row of a partition by its id."""
@@ -186,17 +202,22 @@ class Line:
         self.commit(Operation.DELETE, [file])
         self.rows -= {gone}
 
-    def compact(self, part="a"):
-        """Write the rows of a partition into one file, and remove its files and deletes."""
+    def compact(self, part="a", number=None, least=2):
+        """Write the rows of a partition into one file, and remove its files and deletes.
+
+        Args:
+            number: The sequence number of the new file. None: that of its snapshot.
+            least: As many files must be there.
+        """
         rows = self.in_part(part)
         old = [e.data_file for e, _ in self.entries() if self.part_of(e.data_file) in (part, None)]
         if self.metadata.spec().is_unpartitioned():
             rows = self.rows
-        if len(old) > 1 and rows:
+        if len(old) >= least and rows:
             new = [*_dataframe_to_data_files(self.metadata, self.frame(rows), self.io)]
             for file in new:
                 file.spec_id = self.metadata.default_spec_id
-            self.commit(Operation.REPLACE, new, {file.file_path for file in old})
+            self.commit(Operation.REPLACE, new, {file.file_path for file in old}, number)
 
     def name(self, number):
         """Return the present name of a column."""
@@ -212,7 +233,9 @@ class Line:
     def part_of(self, file):
         """Return the partition of a file, or None if it has none."""
         fields = self.metadata.specs()[file.spec_id].fields
-        return next((file.partition[at] for at, one in enumerate(fields) if one.source_id == 2), None)
+        return next(
+            (file.partition[at] for at, one in enumerate(fields) if one.source_id == 2), None
+        )
 
     def _delete_file(self, content, kind, partition, spec):
         path = f"{self.metadata.location}/data/{uuid4()}.parquet"
@@ -232,9 +255,9 @@ class Line:
 
     def entries(self):
         """Return the live entries with their manifests, past PyIceberg's cache."""
-        head = self.metadata.current_snapshot()
-        manifests = read_manifest_list(self.io.new_input(head.manifest_list)) if head else ()
-        return [(entry, one) for one in manifests for entry in one.fetch_manifest_entry(self.io)]
+        return [
+            (entry, one) for one in self.manifests for entry in one.fetch_manifest_entry(self.io)
+        ]
 
     def places(self):
         """Return the rows by the rules of the format, each with its file, position, partition and spec."""
@@ -246,7 +269,9 @@ class Line:
             if kind == DataFileContent.DATA:
                 data.append((entry, content))
             elif kind == DataFileContent.POSITION_DELETES:
-                for path, pos in zip(*(content[c].to_pylist() for c in ("file_path", "pos")), strict=True):
+                for path, pos in zip(
+                    *(content[c].to_pylist() for c in ("file_path", "pos")), strict=True
+                ):
                     positions[path, pos].append(entry.sequence_number)
             else:
                 equal.append((entry, {*content["id"].to_pylist()}))
@@ -255,12 +280,17 @@ class Line:
         for entry, content in data:
             file, number = entry.data_file, entry.sequence_number
             columns = [int(f.metadata[b"PARQUET:field_id"]) for f in content.schema]
-            for at, values in enumerate(zip(*(c.to_pylist() for c in content.columns), strict=True)):
-                one = {c: v for c, v in zip(columns, values, strict=True) if v is not None and c in ids}
+            for at, values in enumerate(
+                zip(*(c.to_pylist() for c in content.columns), strict=True)
+            ):
+                one = {
+                    c: v for c, v in zip(columns, values, strict=True) if v is not None and c in ids
+                }
                 if any(seq >= number for seq in positions[file.file_path, at]) or any(
                     other.sequence_number > number
                     and one[1] in gone
-                    and (other.data_file.spec_id, other.data_file.partition) == (file.spec_id, file.partition)
+                    and (other.data_file.spec_id, other.data_file.partition)
+                    == (file.spec_id, file.partition)
                     for other, gone in equal
                 ):
                     continue
@@ -272,25 +302,25 @@ class Line:
         with self.io.new_input(file.file_path).open() as stream:
             return stream.read()
 
-    def commit(self, operation, added, removed=frozenset()):
+    def commit(self, operation, added, removed=frozenset(), sequence=None):
         """Commit files, as engines do: manifests that lose files are written again with their deletions."""
         metadata, number = self.metadata, self.metadata.new_snapshot_id()
         head = metadata.current_snapshot()
         lists = []
         for data in (True, False):
             files = [file for file in added if (file.content == DataFileContent.DATA) == data]
-            entries = [("add", self._entry(file)) for file in files]
+            entries = [("add", self._entry(file, sequence)) for file in files]
             if entries:
                 lists.append(self._manifest(data, entries[0][1].data_file.spec_id, number, entries))
-        for old in read_manifest_list(self.io.new_input(head.manifest_list)) if head else ():
+        for old in self.manifests:
             entries = [
                 ("delete" if e.data_file.file_path in removed else "existing", e)
                 for e in old.fetch_manifest_entry(self.io)
             ]
             if any(how == "delete" for how, _ in entries):
                 data = old.content == ManifestContent.DATA
-                old = self._manifest(data, old.partition_spec_id, number, entries)
-            if entries:
+                lists.append(self._manifest(data, old.partition_spec_id, number, entries))
+            elif entries:
                 lists.append(old)
         path = f"{metadata.location}/metadata/snap-{number}.avro"
         with write_manifest_list(
@@ -316,8 +346,10 @@ class Line:
         )
         self.metadata = update_table_metadata(metadata, updates)
 
-    def _entry(self, file):
-        return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file)
+    def _entry(self, file, number):
+        return ManifestEntry.from_args(
+            status=ManifestEntryStatus.ADDED, data_file=file, sequence_number=number
+        )
 
     def _manifest(self, data, spec, number, entries):
         output = self.io.new_output(f"{self.metadata.location}/metadata/{uuid4()}-m0.avro")
@@ -333,7 +365,9 @@ class Line:
         schema = self.metadata.schema()
         rows = self.table.scan().to_arrow().to_pylist()
         ids = {field.name: field.field_id for field in schema.fields}
-        return sorted(tuple(sorted((ids[n], v) for n, v in r.items() if v is not None)) for r in rows)
+        return sorted(
+            tuple(sorted((ids[n], v) for n, v in r.items() if v is not None)) for r in rows
+        )
 
     def read(self):
         """Return the rows by the rules of the format, after comparison with PyIceberg if it can read them."""
@@ -346,6 +380,3 @@ class Line:
 def three_way(base, source, dest):
     """Return the rows of a merge by the plain model."""
     return (dest - (base - source)) | (source - base)
-
-
-__all__ = ["BY_PART", "CountingIO", "Line", "Record", "new_line", "row", "three_way"]

@@ -93,9 +93,9 @@ OPERATIONS = {
     "evolve": evolve,
     "property": lambda line: line.set(owner="x"),
 }
-OF_FORMAT_2 = {"delete", "equal"}
-_NEW_DATA = {"append", "overwrite", "rewrite"}
-_QUIET = {"append", "compact", "merge"}
+_QUIET = {"append", "compact"}
+_STEPS = ["append", "append", "overwrite", "rewrite", "drop_part", "delete", "delete_equal"]
+_STEPS += ["compact", "merge", "revert"]
 
 
 @cache
@@ -112,9 +112,7 @@ def started(version=2, partitioned=True):
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 1),
-        st.sampled_from(
-            ["append", "append", "overwrite", "rewrite", "drop_part", "delete", "delete_equal", "compact", "merge"]
-        ),
+        st.sampled_from(_STEPS),
         st.sampled_from("ab"),
     ),
     min_size=2,
@@ -122,48 +120,75 @@ STEPS = st.lists(
 )
 
 
-def check_history(version, partitioned, steps, seen):
-    """Play a history of two branches, and compare every merge with the plain model.
+class Histories:
+    """Two branches of a table, their base, and what each did since."""
 
-    Args:
-        seen: Counts what became of the merges.
-    """
-    base = started(version, partitioned)
-    lines = [base.fork(), base.fork()]
-    done: list[set[tuple[str, str]]] = [set(), set()]
-    for at, what, part in [*steps, (0, "merge", "a")]:
-        line = lines[at]
-        if what != "merge":
-            if version == 2 or what not in ("delete", "delete_equal"):
-                getattr(line, what)(part)
-                done[at].add((what, part))
-            continue
-        merged = merge(base, line, lines[1 - at])
-        if isinstance(merged, Line):
-            assert merged.read() == sorted(merged.rows)
-            lines[1 - at], base, done = merged, line.fork(), [set(), set()]
-        else:
-            theirs = {where for _, where in done[1 - at]}
-            meets = {where for what, where in done[at] if what not in _QUIET} & theirs
-            equal = any(what == "delete_equal" for what, _ in done[at])
-            assert meets or equal or not partitioned, "a conflict without a reason"
-            assert {what for what, _ in done[at]} - _QUIET, "appends and compactions never conflict"
-        seen[type(merged).__name__] += 1
+    def __init__(self, version, partitioned, seen):
+        self.version, self.partitioned, self.seen = version, partitioned, seen
+        self.base = started(version, partitioned)
+        self.lines = [self.base.fork(), self.base.fork()]
+        self.done = [set(), set()]
+        self.last = [None, None]
+
+    def step(self, at, what, part):
+        """Do one thing on one branch."""
+        if what == "merge":
+            self.merge(at)
+        elif what == "revert":
+            self.revert(at)
+        elif self.version == 2 or what not in ("delete", "delete_equal"):
+            before = self.lines[at].fork()
+            getattr(self.lines[at], what)(part)
+            self.last[at] = before, self.lines[at].fork(), part
+            self.done[at].add((what, part))
+
+    def merge(self, at):
+        """Merge a branch into the other one."""
+        merged = merge(self.base, self.lines[at], self.lines[1 - at])
+        if self.good("merge", merged):
+            self.lines[1 - at], self.base, self.done = merged, self.lines[at].fork(), [set(), set()]
+            return
+        here, there = self.done[at], {where for _, where in self.done[1 - at]}
+        meet = {where for what, where in here if what not in _QUIET} & there
+        equal = any(what == "delete_equal" for what, _ in here)
+        assert meet or equal or not self.partitioned, "a conflict without a reason"
+        assert {what for what, _ in here} - _QUIET, "appends and compactions never conflict"
+
+    def revert(self, at):
+        """Revert what a branch did last."""
+        if self.last[at]:
+            before, after, part = self.last[at]
+            merged = merge(after, before, self.lines[at])
+            if self.good("revert", merged):
+                self.lines[at], self.last[at] = merged, None
+                self.done[at].add(("revert", part))
+
+    def good(self, what, merged):
+        """Compare a merge with the model; return whether there was no conflict."""
+        self.seen[what, type(merged).__name__] += 1
+        if not isinstance(merged, Line):
+            return False
+        assert merged.read() == sorted(merged.rows)
+        return True
 
 
 def check_histories(count):
     """Compare random histories with the plain model; return what became of the merges."""
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
 
-    @settings(max_examples=count, deadline=None, suppress_health_check=[*HealthCheck], database=None)
+    @settings(
+        max_examples=count, deadline=None, suppress_health_check=[*HealthCheck], database=None
+    )
     @given(st.sampled_from([1, 2, 2, 2]), st.booleans(), STEPS)
     def check(version, partitioned, steps):
         with no_cache():
-            check_history(version, partitioned, steps, seen)
+            histories = Histories(version, partitioned, seen)
+            for step in [*steps, (0, "merge", "a")]:
+                histories.step(*step)
 
     check()
     return seen
 
 
 if __name__ == "__main__":
-    print(dict(check_histories(int(sys.argv[1]))))
+    sys.stdout.write(f"{dict(check_histories(int(sys.argv[1])))}\n")
