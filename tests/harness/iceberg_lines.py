@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from itertools import count
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyiceberg.expressions
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.expressions import EqualTo, In
 from pyiceberg.io.pyarrow import PyArrowFileIO, _dataframe_to_data_files
 from pyiceberg.manifest import (
     DataFile,
@@ -37,6 +38,8 @@ SCHEMA = Schema(
     NestedField(3, "value", LongType()),
 )
 BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"), spec_id=0)
+CODEC: Any = "gzip"
+EXPRESSIONS: Any = pyiceberg.expressions
 _PATH = pa.field("file_path", pa.string(), metadata={"PARQUET:field_id": "2147483546"})
 _POS = pa.field("pos", pa.int64(), metadata={"PARQUET:field_id": "2147483545"})
 _ID = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
@@ -159,20 +162,24 @@ class Line:
             self.append(part)
             return
         rows = self.fresh(part)
-        self.change(lambda t: t.overwrite(self.frame(rows), EqualTo(self.name(2), part)))
+        self.change(
+            lambda t: t.overwrite(self.frame(rows), EXPRESSIONS.EqualTo(self.name(2), part))
+        )
         self.rows = self._without(part) | rows
 
     def drop_part(self, part="a"):
         """Delete the files of a partition."""
         if self.in_part(part) and self.is_readable():
-            self.change(lambda t: t.delete(EqualTo(self.name(2), part)))
+            self.change(lambda t: t.delete(EXPRESSIONS.EqualTo(self.name(2), part)))
             self.rows = self._without(part)
 
     def rewrite(self, part="a"):
         """Delete the first row of a partition, by new files."""
         first = sorted(self.in_part(part))[:1]
         if first and self.is_readable():
-            self.change(lambda t: t.delete(In(self.name(1), {dict(one)[1] for one in first})))
+            self.change(
+                lambda t: t.delete(EXPRESSIONS.In(self.name(1), {dict(one)[1] for one in first}))
+            )
             self.rows -= {*first}
 
     def delete(self, parts="a", size=1):
@@ -329,20 +336,21 @@ class Line:
             number,
             head and head.snapshot_id,
             metadata.next_sequence_number(),
-            "gzip",
+            CODEC,
         ) as writer:
             writer.add_manifests(lists)
-        snapshot = Snapshot(
-            snapshot_id=number,
-            parent_snapshot_id=head and head.snapshot_id,
-            manifest_list=path,
-            sequence_number=metadata.next_sequence_number(),
-            summary=Summary(operation),
-            schema_id=metadata.current_schema_id,
-        )
+        snapshot = {
+            "snapshot-id": number,
+            "parent-snapshot-id": head and head.snapshot_id,
+            "manifest-list": path,
+            "sequence-number": metadata.next_sequence_number(),
+            "summary": Summary(operation),
+            "schema-id": metadata.current_schema_id,
+        }
+        ref = {"snapshot-id": number, "ref-name": "main", "type": "branch"}
         updates = (
-            AddSnapshotUpdate(snapshot=snapshot),
-            SetSnapshotRefUpdate(snapshot_id=number, ref_name="main", type="branch"),
+            AddSnapshotUpdate(snapshot=Snapshot.model_validate(snapshot)),
+            SetSnapshotRefUpdate.model_validate(ref),
         )
         self.metadata = update_table_metadata(metadata, updates)
 
@@ -353,7 +361,7 @@ class Line:
 
     def _manifest(self, data, spec, number, entries):
         output = self.io.new_output(f"{self.metadata.location}/metadata/{uuid4()}-m0.avro")
-        terms = (self.metadata.specs()[spec], self.metadata.schema(), output, number, "gzip")
+        terms = (self.metadata.specs()[spec], self.metadata.schema(), output, number, CODEC)
         version = self.metadata.format_version
         with write_manifest(version, *terms) if data else Deletes(*terms) as writer:
             for how, entry in entries:

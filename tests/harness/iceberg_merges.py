@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import cache
 from tempfile import mkdtemp
+from typing import Any
 
 import pyiceberg.manifest
 from hypothesis import HealthCheck, given, settings
@@ -127,8 +128,8 @@ class Histories:
         self.version, self.partitioned, self.seen = version, partitioned, seen
         self.base = started(version, partitioned)
         self.lines = [self.base.fork(), self.base.fork()]
-        self.done = [set(), set()]
-        self.last = [None, None]
+        self.done: list[set[tuple[str, str]]] = [set(), set()]
+        self.last: list[Any] = [None, None]
 
     def step(self, at, what, part):
         """Do one thing on one branch."""
@@ -146,7 +147,7 @@ class Histories:
         """Merge a branch into the other one."""
         merged = merge(self.base, self.lines[at], self.lines[1 - at])
         if self.good("merge", merged):
-            self.lines[1 - at], self.base, self.done = merged, self.lines[at].fork(), [set(), set()]
+            self.lines[1 - at], self.base, self.done[at] = merged, self.lines[at].fork(), set()
             return
         here, there = self.done[at], {where for _, where in self.done[1 - at]}
         meet = {where for what, where in here if what not in _QUIET} & there

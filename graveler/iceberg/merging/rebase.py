@@ -144,7 +144,7 @@ class _Rebase:
     ) -> Refusal:
         if where is None:
             where = change.touched.meeting(change.touched)
-        dest = other.run if other else next((one.run for one in self.theirs if one.run), "")
+        dest = other.run if other else ""
         return Refusal(
             change.operation, reason, partitions=where or (), source=change.run, dest=dest
         )

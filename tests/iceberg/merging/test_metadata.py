@@ -1,7 +1,6 @@
 """Three-way rules for schemas, specs, sort orders, properties, refs and statistics."""
 
 import pytest
-from pyiceberg.table.statistics import PartitionStatisticsFile
 from pyiceberg.table.update import SetPartitionStatisticsUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ManageSnapshots
 from pyiceberg.transforms import IdentityTransform
@@ -196,8 +195,7 @@ def test_snapshots_beside_the_history_are_kept():
 def measured(line, number, size):
     """Add statistics of a snapshot."""
     fields = {"snapshot-id": number, "statistics-path": f"{size}.stats", "file-size-in-bytes": size}
-    file = PartitionStatisticsFile.model_validate(fields)
-    update = SetPartitionStatisticsUpdate(partition_statistics=file)
+    update = SetPartitionStatisticsUpdate.model_validate({"partition-statistics": fields})
     line.metadata = update_table_metadata(line.metadata, (update,))
 
 

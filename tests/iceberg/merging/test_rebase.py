@@ -5,7 +5,7 @@ from pathlib import Path
 import pyiceberg.manifest
 import pytest
 from pyiceberg.avro.file import AvroFile
-from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, ManifestContent
+from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, ManifestContent, ManifestEntry
 from pyiceberg.table.update import RemoveSnapshotsUpdate, update_table_metadata
 
 from tests.harness.iceberg_lines import CountingIO, Line, new_line
@@ -74,7 +74,10 @@ def test_a_manifest_of_deletes_that_loses_a_file_stays_one(base):
     deletes = [one for one in new if one.content == ManifestContent.DELETES]
     assert [one.partition_spec_id for one in deletes] == [0, 0]
     for one in deletes:
-        with AvroFile(merged.io.new_input(one.manifest_path), MANIFEST_ENTRY_SCHEMAS[2]) as file:
+        file: AvroFile[ManifestEntry] = AvroFile(
+            merged.io.new_input(one.manifest_path), MANIFEST_ENTRY_SCHEMAS[2]
+        )
+        with file:
             assert (file.header.meta["content"], file.header.meta["format-version"]) == (
                 "deletes",
                 "2",
