@@ -101,21 +101,19 @@ class Places:
 class Change:
     """What a snapshot did, or the inverse of it.
 
-    Manifests are read when their entries are asked for.
+    Its list and its manifests are read when they are asked for.
     """
 
     metadata: TableMetadata
     snapshot: Snapshot
-    own: tuple[ManifestFile, ...]
     io: FileIO
     inverse: bool = False
 
-    @classmethod
-    def of(cls, metadata: TableMetadata, snapshot: Snapshot, io: FileIO) -> "Change":
-        """Return what a snapshot did, by the manifests that it wrote."""
-        number = snapshot.snapshot_id
-        own = [one for one in manifests_of(snapshot, io) if one.added_snapshot_id == number]
-        return cls(metadata, snapshot, tuple(own), io)
+    @cached_property
+    def own(self) -> list[ManifestFile]:
+        """The manifests that the snapshot wrote."""
+        number, listed = self.snapshot.snapshot_id, manifests_of(self.snapshot, self.io)
+        return [one for one in listed if one.added_snapshot_id == number]
 
     def undone(self) -> "Change":
         """Return the inverse."""

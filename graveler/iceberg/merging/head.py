@@ -195,9 +195,9 @@ class Head:
 
     def _added(self, change: Change, number: int) -> Iterator[ManifestFile]:
         """Yield manifests with the files that a change adds: as they are, if they only add files."""
-        anew: dict[tuple[ManifestContent, int], list[ManifestEntry]] = defaultdict(list)
+        again: dict[tuple[ManifestContent, int], list[ManifestEntry]] = defaultdict(list)
         for entry in change.added if change.inverse else ():
-            anew[content_of(entry), entry.data_file.spec_id].append(entry)
+            again[content_of(entry), entry.data_file.spec_id].append(entry)
         for manifest in () if change.inverse else change.own:
             only_adds = manifest.existing_files_count == 0 and manifest.deleted_files_count == 0
             if only_adds and manifest.min_sequence_number == manifest.sequence_number:
@@ -213,8 +213,8 @@ class Head:
                 yield self._carried(manifest)
             elif entries:
                 key = manifest.content, manifest.partition_spec_id
-                anew[key] += [self._renumbered(entry, manifest) for entry in entries]
-        for (content, spec), entries in anew.items():
+                again[key] += [self._renumbered(entry, manifest) for entry in entries]
+        for (content, spec), entries in again.items():
             yield self._write(content, spec, number, entries)
 
     def _carried(self, manifest: ManifestFile) -> ManifestFile:

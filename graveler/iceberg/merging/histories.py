@@ -58,9 +58,9 @@ class Histories:
         else:
             complete = head in theirs
         return cls(
-            lost=[Change.of(dest, theirs[n], io).undone() for n in lost if n in theirs],
-            gained=[Change.of(source, snapshot, io) for snapshot in gained],
-            theirs=[Change.of(dest, snapshot, io) for snapshot in added],
+            lost=[Change(dest, theirs[n], io).undone() for n in lost if n in theirs],
+            gained=[Change(source, snapshot, io) for snapshot in gained],
+            theirs=[Change(dest, snapshot, io) for snapshot in added],
             complete=complete,
             continues=not lost
             and dest.current_snapshot_id == head
