@@ -42,6 +42,7 @@ def merge(base, source, dest, **more):
         more.get("io") or (dest or source).io,
         clock=FakeClock(),
         ids=IDS,
+        folder=more.get("folder"),
     )
     if isinstance(result, MergedTable):
         return Line(result.metadata, three_way(base.rows, source.rows, dest.rows), dest.io)

@@ -66,6 +66,7 @@ def merge_table(
     *,
     clock: Clock,
     ids: IdSource,
+    folder: str | None = None,
 ) -> MergedTable | TableConflict:
     """Merge what two sides did to one table since their base.
 
@@ -78,9 +79,10 @@ def merge_table(
         base: Its metadata in the merge base, or None if the base has no such table.
         source: The side that is merged.
         dest: The side into which it is merged.
-        io: Reads the files of all three, and writes below the destination's location.
+        io: Reads the files of all three, writes new ones, and deletes these after a conflict.
         clock: Time of the new snapshots.
         ids: Names of the new files.
+        folder: The location of the merged table, below which the new files are. None: the destination's.
 
     Returns:
         The merged table, or the conflict.
@@ -101,7 +103,8 @@ def merge_table(
             return MergedTable(dest.metadata, side="dest")
         if dest.metadata == base:
             return MergedTable(source.metadata, side="source")
-        sides = _level(base, source.metadata, dest.metadata)
+        location = {"location": folder or dest.metadata.location}
+        sides = _level(base, source.metadata, dest.metadata.model_copy(update=location))
         histories = Histories.of(*sides, io)
         head = _start(sides, io, unix_us(clock.now()) // 1000, ids)
         if not histories.continues:

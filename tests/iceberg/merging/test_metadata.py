@@ -166,7 +166,7 @@ def test_columns_keep_the_order_of_the_side_that_changed_it():
         assert merged.metadata.schema().column_names == ["value", "id", "part", "extra"]
 
 
-def test_a_branch_of_the_table_that_builds_on_a_rebased_snapshot_is_refused():
+def test_a_branch_of_the_table_on_a_rebased_snapshot_is_refused():
     base = started()
     source, dest = base.fork(), base.fork()
     source.append("b")

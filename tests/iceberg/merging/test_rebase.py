@@ -144,7 +144,7 @@ def test_two_compactions_in_a_row_are_undone(base):
     assert operations == ["replace", "replace", "replace", "replace", "delete"]
 
 
-def test_appends_of_one_partition_combine_unless_the_table_says_otherwise(base):
+def test_appends_combine_unless_the_table_says_otherwise(base):
     strict = base.fork()
     strict.set(graveler_merge="partition")
     good(merge(base, *sides(base, Line.append, Line.append)))
@@ -240,7 +240,7 @@ def test_a_revert_undoes_snapshots_of_the_destination(base, undo):
     assert not isinstance(again, Line) or good(again).rows == merged.rows
 
 
-def test_the_new_metadata_is_that_of_the_destination_a_moment_later(base):
+def test_the_result_is_the_next_version_of_the_destination(base):
     source, dest = sides(
         base, lambda line: [line.append(), line.overwrite("b")], lambda line: line.append("a")
     )
@@ -255,6 +255,15 @@ def test_the_new_metadata_is_that_of_the_destination_a_moment_later(base):
     assert numbers == sorted({*numbers})
     assert merged.last_sequence_number == numbers[-1]
     assert type(merged).model_validate_json(merged.model_dump_json()) == merged
+
+
+def test_new_files_are_below_the_folder_that_is_given(base, tmp_path):
+    source, dest = sides(base, Line.append, Line.append)
+    merged = good(merge(base, source, dest, folder=f"{tmp_path}/t"))
+    assert merged.metadata.location == f"{tmp_path}/t"
+    assert merged.metadata.current_snapshot().manifest_list.startswith(
+        f"{tmp_path}/t/metadata/snap-"
+    )
 
 
 def test_totals_of_a_summary_are_those_of_the_new_head(base):
