@@ -81,6 +81,8 @@ class _Rebase:
             met = change.positions.meeting(lost.touched)
             if met is not None:
                 raise self._needs(change, met)
+        if change.inverse and self.head.plan(change.added).removed:
+            raise self._refusal(change, None, "the files that it brings back are there already")
         self._undo_compactions(change)
         plan = self.head.plan(change.removed)
         merged = {path for lost in self.gone for path in _paths(lost, added=True)}
@@ -94,6 +96,14 @@ class _Rebase:
         self.head.add(change, plan)
 
     def _compare(self, change: Change, other: Change) -> None:
+        if not change.inverse:  # an inverse is about known files
+            self._compare_new_data(change, other)
+        met = change.rewritten.meeting(other.deletes) if change.data.any else None
+        if met is not None:
+            reason = "rows were deleted since the base from files that it rewrites"
+            raise self._refusal(change, other, reason, met)
+
+    def _compare_new_data(self, change: Change, other: Change) -> None:
         equality = change.adding(DataFileContent.EQUALITY_DELETES)
         if equality.any and other.data.any:
             reason = "it has equality deletes, which apply to all rows, and there is new data since the base"
@@ -101,10 +111,6 @@ class _Rebase:
         met = change.touched.meeting(other.data)
         if met is not None:
             reason = "there is new data since the base, which it has not seen"
-            raise self._refusal(change, other, reason, met)
-        met = change.rewritten.meeting(other.deletes) if change.data.any else None
-        if met is not None:
-            reason = "rows were deleted since the base from files that it rewrites"
             raise self._refusal(change, other, reason, met)
 
     def _undo_compactions(self, change: Change) -> None:

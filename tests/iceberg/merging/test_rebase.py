@@ -240,6 +240,15 @@ def test_a_revert_undoes_snapshots_of_the_destination(base, undo):
     assert not isinstance(again, Line) or good(again).rows == merged.rows
 
 
+def test_a_revert_keeps_new_data_of_its_partition(base):
+    for undo in (Line.append, Line.overwrite, Line.delete_equal, Line.drop_part):
+        reverted = base.fork()
+        undo(reverted)
+        dest = reverted.fork()
+        dest.append()
+        good(merge(reverted, base, dest))
+
+
 def test_the_result_is_the_next_version_of_the_destination(base):
     source, dest = sides(
         base, lambda line: [line.append(), line.overwrite("b")], lambda line: line.append("a")
