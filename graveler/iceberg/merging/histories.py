@@ -63,9 +63,15 @@ class Histories:
             theirs=[Change(dest, snapshot, io) for snapshot in added],
             complete=complete,
             continues=not lost
-            and dest.current_snapshot_id == head
+            and _list_of(dest) == _list_of(base)
             and last_number(dest) == last_number(base),
         )
+
+
+def _list_of(metadata: TableMetadata) -> str | None:
+    """Return the manifest list of the present snapshot; a rebase keeps only the id."""
+    snapshot = metadata.current_snapshot()
+    return snapshot.manifest_list if snapshot else None
 
 
 def _since(side: dict[int, Snapshot], root: Collection[int]) -> dict[int, Snapshot]:

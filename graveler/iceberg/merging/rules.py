@@ -148,17 +148,21 @@ def _picked(sides: list[dict[str, Any]], what: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def merged_statistics(sides: Sides, kept: Collection[int]) -> dict[str, Any]:
-    """Return the statistics of snapshots that are kept as they are; the destination's if both changed."""
+def merged_statistics(
+    sides: Sides, known: Collection[int], rebased: Collection[int]
+) -> dict[str, Any]:
+    """Return the statistics of known snapshots, the destination's if both changed.
+
+    Those of the source do not fit what its rebased snapshots have become.
+    """
     merged = {}
     for field in ("statistics", "partition_statistics"):
         base, source, dest = (
             {one.snapshot_id: one for one in getattr(side, field)} for side in sides
         )
-        merged[field] = [
-            one for number in dest | source if (one := _newer(base, source, dest, number))
-        ]
-        merged[field] = [one for one in merged[field] if one.snapshot_id in kept]
+        source.update((number, base.get(number)) for number in rebased)
+        newest = (_newer(base, source, dest, number) for number in dest | source)
+        merged[field] = [one for one in newest if one is not None and one.snapshot_id in known]
     return merged
 
 

@@ -182,11 +182,14 @@ def _finished(sides: Sides, head: Head, histories: Histories, location: str) -> 
         raise Refusal(
             "snapshot", f"{twice} are on the destination, too, but not in its present table"
         )
-    rewritten = {one.snapshot_id for one in head.snapshots}
-    known = old | {one.snapshot_id for one in added}
-    kept = _beside(
-        sides, refs, known, rewritten, {c.snapshot.snapshot_id for c in histories.gained}
-    )
+    lists = {one.snapshot_id: one.manifest_list for one in [*dest.snapshots, *added]}
+    rebased = {
+        one.snapshot_id
+        for one in source.snapshots
+        if lists.get(one.snapshot_id, one.manifest_list) != one.manifest_list
+    }
+    gained = {change.snapshot.snapshot_id for change in histories.gained}
+    kept = _beside(sides, refs, {*lists}, rebased, gained)
     added += [head.with_schema(one) for one in kept]
     snapshots = [*dest.snapshots, *added]
     log = list(dest.snapshot_log)
@@ -201,7 +204,7 @@ def _finished(sides: Sides, head: Head, histories: Histories, location: str) -> 
         "snapshot_log": log,
         "metadata_log": _metadata_log(head.metadata, location),
         "last_updated_ms": head.now,
-        **merged_statistics(sides, {one.snapshot_id for one in snapshots} - rewritten),
+        **merged_statistics(sides, {one.snapshot_id for one in snapshots}, rebased),
     }
     if head.version > 1:
         numbers = [one.sequence_number or 0 for one in added]
@@ -225,7 +228,7 @@ def _beside(
     sides: Sides,
     refs: dict[str, SnapshotRef],
     known: set[int],
-    rewritten: set[int],
+    rebased: set[int],
     gained: set[int],
 ) -> list[Snapshot]:
     """Return snapshots of the source beside its history: of refs with their ancestors, and staged ones."""
@@ -240,7 +243,7 @@ def _beside(
         number = one.snapshot_id
         if number in known or (number in before and number not in named):
             continue
-        if rewritten.isdisjoint(ancestry(source, number)):
+        if rebased.isdisjoint(ancestry(source, number)):
             found.append(one)
         elif number in named:
             raise Refusal(

@@ -176,6 +176,17 @@ def test_a_branch_of_the_table_on_a_rebased_snapshot_is_refused():
     assert merge(base, source, dest).operation == "ref audit"
 
 
+def test_a_branch_of_the_table_on_one_that_was_rebased_is_refused():
+    base = started()
+    source, dest = base.fork(), base.fork()
+    source.append("b")
+    dest.append()
+    merged, base = merge(base, source, dest), source.fork()
+    tag("audit", branch=True)(source)
+    source.change(lambda t: t.append(source.frame(source.fresh("b")), branch="audit"))
+    assert merge(base, source, merged).operation == "ref audit"
+
+
 def test_snapshots_beside_the_history_are_kept():
     base = started()
     source, dest = base.fork(), base.fork()
@@ -210,7 +221,13 @@ def test_statistics_of_a_rebased_snapshot_are_left_out():
     measured(dest, second, 3)
     for size, line in ((4, source), (5, dest)):
         measured(line, line.metadata.current_snapshot_id, size)
-    found = merge(base, source, dest).metadata.partition_statistics
+    merged = merge(base, source, dest)
+    found = merged.metadata.partition_statistics
+    assert sorted(one.file_size_in_bytes for one in found) == [1, 3, 5]
+    later = source.fork()  # and of one that an earlier merge rebased
+    measured(later, source.metadata.current_snapshot_id, 6)
+    later.set(owner="x")
+    found = merge(source, later, merged).metadata.partition_statistics
     assert sorted(one.file_size_in_bytes for one in found) == [1, 3, 5]
 
 

@@ -195,6 +195,23 @@ def test_snapshots_stay_as_they_are_on_a_head_that_did_not_move(base):
     assert merged.metadata.properties["owner"] == "x"
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_snapshot_that_was_rebased_is_not_the_head_of_the_base(version):
+    base = started(version).fork()
+    base.append()
+    source, dest = base.fork(), base.fork()
+    dest.append("b")
+    source.change(
+        lambda t: t.append(source.frame(source.fresh("b")), branch=None)
+    )  # takes a number
+    source.append()
+    dest = good(merge(base, source, dest))
+    base = source.fork()
+    assert base.metadata.current_snapshot_id == dest.metadata.current_snapshot_id
+    source.append()
+    good(merge(base, source, dest))
+
+
 def without(line, *numbers):
     update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": numbers})
     line.metadata = update_table_metadata(line.metadata, (update,))
