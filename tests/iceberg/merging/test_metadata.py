@@ -176,7 +176,7 @@ def test_a_branch_of_the_table_on_a_rebased_snapshot_is_refused():
     assert merge(base, source, dest).operation == "ref audit"
 
 
-def test_a_branch_of_the_table_on_one_that_was_rebased_is_refused():
+def test_a_branch_on_a_rebased_snapshot_is_refused():
     base = started()
     source, dest = base.fork(), base.fork()
     source.append("b")
