@@ -63,8 +63,8 @@ def with_table(catalog, *delays, table="db.flights", **properties):
     return made
 
 
-def catalog_of(branch):
-    return GravelerCatalog.of(branch)
+def catalog_of(branch, **properties):
+    return GravelerCatalog.of(branch, **properties)
 
 
 def named_files(table):
