@@ -98,9 +98,11 @@ class _Rebase:
     def _compare(self, change: Change, other: Change) -> None:
         if not change.inverse:  # an inverse is about known files
             self._compare_new_data(change, other)
-        met = change.rewritten.meeting(other.deletes) if change.data.any else None
+        # deletes apply to files that an inverse brings back, too
+        rewritten = change.touched if change.inverse else change.rewritten
+        met = rewritten.meeting(other.deletes) if change.data.any else None
         if met is not None:
-            reason = "rows were deleted since the base from files that it rewrites"
+            reason = "rows were deleted since the base from files that it rewrites or brings back"
             raise self._refusal(change, other, reason, met)
 
     def _compare_new_data(self, change: Change, other: Change) -> None:

@@ -257,6 +257,13 @@ def test_a_revert_undoes_snapshots_of_the_destination(base, undo):
     assert not isinstance(again, Line) or good(again).rows == merged.rows
 
 
+@pytest.mark.parametrize("gone", [Line.delete, Line.delete_equal])
+def test_a_revert_does_not_bring_back_files_that_lost_rows(base, gone):
+    source, dest = sides(base, lambda line: line.overwrite("b"), lambda line: gone(line, "b"))
+    merged = good(merge(base, source, dest))
+    assert "rows were deleted" in merge(source, base, merged).reason
+
+
 def test_a_revert_keeps_new_data_of_its_partition(base):
     for undo in (Line.append, Line.overwrite, Line.delete_equal, Line.drop_part):
         reverted = base.fork()
