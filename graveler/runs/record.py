@@ -343,7 +343,7 @@ RUN = Schema(
 
 
 _OUTLINE = Schema(RunOutline, "run record", types={"refusals": array(Schema(Refusal).row())})
-decode_outline = lru_cache(maxsize=1 << 13)(_OUTLINE.decode)
+decode_outline = lru_cache(maxsize=1 << 12)(_OUTLINE.decode)
 """Returns the outline of these bytes; a page shows the same ones again."""
 
 
