@@ -373,3 +373,12 @@ def test_older_pages_continue_where_the_last_one_ended(lake, page):
     assert found.values["found"]
     rare = page("runs", state="parked", text="01-05")[0]
     assert keys(rare) == ["hourly 2013-01-05T00:00Z"]
+
+
+def test_a_new_repository_of_a_name_is_not_the_old_one(lake, page):
+    run_of(lake.create_repository("flights"), "00")
+    assert keys(page("runs")[0])
+    lake.delete_repository("flights")
+    assert page("runs")[0].status == 404
+    lake.create_repository("flights", storage="mem://another")
+    assert keys(page("runs")[0]) == []
