@@ -15,6 +15,9 @@ from graveler.pages.pipelines.runs import command
 from graveler.pages.query import Query
 from graveler.reads.versions import uncommitted_in
 
+_GATES = (
+    "; give the gates of the schedule by --gate, else only those that the branch requires judge"
+)
 _BRANCHES, _STAGED, _SHOWN = 20, 1_000, 20
 
 
@@ -90,9 +93,12 @@ def _ways(
     if held is not None:
         repair = command(repository, "put", "FILE", f"{name}:PATH")
         yield repair, "replaces a refused file; then the next tick judges again"
-        yield f"{tick} --on-refusal quarantine", "moves the refused change aside, and goes on"
+        yield (
+            f"{tick} --on-refusal quarantine",
+            f"moves the refused change aside, and goes on{_GATES}",
+        )
     else:
-        yield tick, "commits what is staged, judges it and publishes it"
+        yield tick, f"commits what is staged, judges it and publishes it{_GATES}"
     for kept in quarantined[:_SHOWN]:
         release = command(repository, "ingest", "release", kept.name, *options)
-        yield release, f"judges {kept.name} again and publishes it"
+        yield release, f"judges {kept.name} again and publishes it{_GATES}"

@@ -19,6 +19,7 @@ from graveler.pages.query import Query
 _SHOWN, _LOOKED = 50, 500
 _STEPS, _ROWS = 100, 40
 _STATES = tuple(str(state).lower() for state in RunState if state is not RunState.NONE)
+_GATES = ": those that the branch requires, and those given by --gate"
 _UNFINISHED = ("open", "publishing", "parked")
 
 
@@ -176,8 +177,8 @@ def _ways_out(repository: Repository, record: RunRecord, query: Query) -> Iterat
     elif record.live:
         if record.expired(query.now):
             yield way("parks every attempt whose lease is over", "reap", "--yes")
-        yield way("asks the gates now; nothing moves", "preview", f"--run={record.key}")
-        yield way("publishes it, if the gates pass", "publish", f"--run={record.key}")
+        yield way(f"asks the gates now and moves nothing{_GATES}", "preview", f"--run={record.key}")
+        yield way(f"publishes it, if the gates pass{_GATES}", "publish", f"--run={record.key}")
         yield way("sets it aside: its commits wait for the next attempt", "park", *key)
     else:
         yield way(f"{resumes}, which starts from {record.into} as it is now", "open", *key)
