@@ -96,7 +96,7 @@ def month(repository: Repository, query: Query) -> dict[str, Any]:
         by_hour[told.at].append(told)
     files = Files(view.commit.metarange, folder, view)
     ends = _ends(files) if folder else ()
-    of_runs = {_hour(at) for at, _ in named}
+    of_runs = set(map(_hour, {at for at, _ in named}))  # several runs name one hour
     since = _chosen(query) or _first(max(of_runs or {*by_hour, *ends}, default=query.now))
     until = _first(since + 31 * _DAY)
     branches = {branch: at for at, branch in named if since <= at < until}
