@@ -53,8 +53,12 @@ class _Query:
     def __call__(self, candidate: Candidate) -> None:
         """Run the query."""
         with locked_duckdb(**_SETTINGS) as database:
+            from graveler.frames.drivers.duckdb import check_names
+
             for name in sorted(tables_of(self.sql)):
-                database.register(name, source_of(candidate, name).dataset())
+                rows = source_of(candidate, name).dataset()
+                check_names(name, rows.schema.names)
+                database.register(name, rows)
             text = _json(self._found(database.execute(self.sql)))
         pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
         candidate.report(

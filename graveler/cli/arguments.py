@@ -33,6 +33,7 @@ _BYTES = {
 _COMPLETED = 500
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?((?:[KMG]i?)?B|)(?:/s)?", re.IGNORECASE)
+_PLAIN = re.compile(r"[\w./:@%+=,-]+")  # bash inserts a name as it is, and Enter would run the rest
 
 RefArgument = Annotated[str, "Branch, tag, commit or main~2; else the default branch."]
 
@@ -239,5 +240,7 @@ def _found(
     options = Options(given.get("lake") or "", given.get("repo") or "")
     with suppress(GravelerError, OSError), Session(options, Output(as_json=True)) as session:
         found = (name for name in names(session) if name.startswith(start))
+        if environment("COMP_WORDS"):
+            found = filter(_PLAIN.fullmatch, found)
         return [*islice(found, _COMPLETED)]
     return []

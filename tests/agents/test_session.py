@@ -245,6 +245,13 @@ def test_a_query_answers_within_its_bounds(agent):
     assert odd["rows"] == [[1, 2**127 - 1]]
 
 
+def test_a_query_takes_no_column_for_another(repo):
+    repo.branch("main").put("t/a.csv", b"X,x\n1,2\n")
+    commit = repo.branch("main").commit("a table")
+    with pytest.raises(InvalidInputError, match="takes the columns 'X' and 'x' for one"):
+        run_query(repo.stores, commit, "select x from 't/'", 1)
+
+
 def test_a_query_that_takes_too_long_is_stopped(repo):
     sql = "select levenshtein(repeat('a', 1000000), repeat('b', 1000000))"
     with pytest.raises(InvalidInputError, match="longer than its timeout of 1 s"):

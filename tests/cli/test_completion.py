@@ -31,7 +31,9 @@ TYPED = [
 @pytest.fixture
 def lake(repo, folder):
     main = repo.branch("main")
-    main.put_many({"in/05:00/a.csv": b"1", "in/größe.csv": b"2"})
+    main.put_many(
+        {"in/05:00/a.csv": b"1", "in/größe.csv": b"2", "in/$(touch x)": b"3", "in/a b": b"4"}
+    )
     main.commit("files")
     repo.create_branch("dev")
     repo.tags.create("v1", "main")
