@@ -26,7 +26,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-keep bench-ui bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-package test-ui test-lowest
+.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-iceberg-merges test-package test-ui test-lowest
 .PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference
 
 help: ## list the targets
@@ -101,6 +101,9 @@ test-ui: $(READY) ## every page of `graveler ui` in Chromium, judged by axe-core
 
 test-package: $(READY) ## the wheel and the source package on Python 3.11, 3.12 and 3.13, which must be there
 	$(BIN)/python -m pytest -rP tests/long/package $(ARGS)
+
+test-iceberg-merges: $(READY) ## 2,000 random histories of two branches of an Iceberg table, against a plain model
+	$(BIN)/python -m tests.harness.iceberg_merges $(or $(ARGS),2000)
 
 # The tests of what needs no orchestrator, no Spark and no packages beside graveler's own. Old packages
 # warn of newer ones, so warnings are no errors, and programs whose warnings are errors do not run.

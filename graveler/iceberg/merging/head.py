@@ -182,11 +182,8 @@ class Head:
 
     @property
     def _codec(self) -> Any:
-        key, default = (
-            TableProperties.WRITE_AVRO_COMPRESSION,
-            TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT,
-        )
-        return self.metadata.properties.get(key, default)
+        key = TableProperties.WRITE_AVRO_COMPRESSION
+        return self.metadata.properties.get(key, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT)
 
     def _path(self, name: str) -> str:
         """Return a place below the table's own; a property could name any other."""

@@ -144,11 +144,7 @@ class _Rebase:
         return self._refusal(change, None, reason, where)
 
     def _refusal(
-        self,
-        change: Change,
-        other: Change | None,
-        reason: str,
-        where: Sequence[str] | None = None,
+        self, change: Change, other: Change | None, reason: str, where: Sequence[str] | None = None
     ) -> Refusal:
         if where is None:
             where = change.touched.meeting(change.touched)

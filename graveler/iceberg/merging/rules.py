@@ -92,16 +92,12 @@ def merged_layout(sides: Sides) -> dict[str, Any]:
         "partition_specs": _union(
             source.partition_specs, dest.partition_specs, lambda one: one.spec_id, "partition spec"
         ),
-        "default_spec_id": pick(
-            "default partition spec", *(side.default_spec_id for side in sides)
-        ),
+        "default_spec_id": pick("default spec", *(side.default_spec_id for side in sides)),
         "last_partition_id": max(side.last_partition_id or 0 for side in (source, dest)),
         "sort_orders": _union(
             source.sort_orders, dest.sort_orders, lambda one: one.order_id, "sort order"
         ),
-        "default_sort_order_id": pick(
-            "default sort order", *(side.default_sort_order_id for side in sides)
-        ),
+        "default_sort_order_id": pick("default order", *(x.default_sort_order_id for x in sides)),
     }
 
 

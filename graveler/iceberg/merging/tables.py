@@ -92,13 +92,10 @@ def merge_table(
     """
     head = None
     try:
-        if source.metadata is None or dest.metadata is None or base is None:
-            raise Refusal(
-                "create" if base is None else "drop",
-                "both sides created the table"
-                if base is None
-                else "one side dropped the table, and the other one changed it",
-            )
+        if base is None:
+            raise Refusal("create", "both sides created the table")
+        if source.metadata is None or dest.metadata is None:
+            raise Refusal("drop", "one side dropped the table, and the other one changed it")
         if source.metadata == base or source.metadata == dest.metadata:
             return MergedTable(dest.metadata, side="dest")
         if dest.metadata == base:
@@ -225,11 +222,7 @@ def _metadata_log(metadata: TableMetadata, location: str) -> list[MetadataLogEnt
 
 
 def _beside(
-    sides: Sides,
-    refs: dict[str, SnapshotRef],
-    known: set[int],
-    rebased: set[int],
-    gained: set[int],
+    sides: Sides, refs: dict[str, SnapshotRef], known: set[int], rebased: set[int], gained: set[int]
 ) -> list[Snapshot]:
     """Return snapshots of the source beside its history: of refs with their ancestors, and staged ones."""
     base, source, _ = sides
