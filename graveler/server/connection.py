@@ -9,6 +9,7 @@ from errno import EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH
 from http import HTTPStatus
 from time import monotonic
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from graveler.errors import GravelerError, MissingDependencyError
 from graveler.server.application import Application, refusal, report
@@ -143,7 +144,7 @@ class Connection:
         host = headers.get("host", "")
         if not host:
             headers["host"] = self._authority
-        elif not _HOST.fullmatch(host):
+        elif not _is_authority(host):
             raise HttpError(400, f"Host: {host[:80]!r} is not a name and a port")
         if "transfer-encoding" in headers and (
             "content-length" in headers or head.http_version == b"1.0"
@@ -284,6 +285,14 @@ class Connection:
         self._socket.settimeout(_PROGRESS_SECONDS)
         while rest:
             rest = rest[self._socket.send(rest) :]
+
+
+def _is_authority(host: str) -> bool:
+    """Return whether a host is a name and a port, so that every surface can read both."""
+    try:
+        return bool(_HOST.fullmatch(host)) and (urlsplit(f"//{host}").port or 0) >= 0
+    except ValueError:
+        return False
 
 
 @contextmanager

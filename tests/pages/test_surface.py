@@ -77,6 +77,11 @@ def test_other_sites_are_refused(client, flights, headers):
         assert (answer.status, "v1" in answer.text) == (403, False)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:99999", "[::::]:1", "[1.2.3.4]", "a b"])
+def test_a_host_that_is_none_is_refused(client, caplog, host):
+    assert (client.get("/", Host=host).status, caplog.records) == (400, [])
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin"}, {"Host": "localhost:1"}],
