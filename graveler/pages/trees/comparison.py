@@ -1,16 +1,16 @@
 """The page of a comparison: what differs between two refs, and what a merge would do."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 from graveler.errors import GravelerError
 from graveler.frames.first_rows import cell_text, form_of
 from graveler.frames.tables import Ref
-from graveler.gates.footers import read_footer
+from graveler.gates.footers import read_footer, reading
 from graveler.lake import Repository
 from graveler.model import Change, ChangeKind, Conflict, Entry
 from graveler.pages.page import Page, limited
@@ -37,6 +37,10 @@ ROW_FILES = 50
 """A page compares the rows of so many changed files, both sides together."""
 VALUES = 2_000_000
 """A page compares so many values of rows: rows times columns."""
+UNPACKED_BYTES = 256 << 20
+"""A page compares the rows of Parquet files of at most so many bytes in memory."""
+PART = 250
+"""A page measures so many rows at once."""
 DIFFERENCES = 100
 """A page shows so many rows that differ."""
 CELLS = 20
@@ -238,11 +242,29 @@ def _rows(sides: Sides, tables: Sequence[Change], key: str, *, cut: bool) -> Row
         )
         if sum(footer.rows * len(footer.schema) for footer in footers) > VALUES:
             return Rows(problem=f"the changed files have more than {VALUES:,} values")
+        sizes = (size for ref, side in both for entry in side for size in _unpacked(ref, entry))
+        if any(total > UNPACKED_BYTES for total in accumulate(sizes)):
+            told = f"the changed files have more than {UNPACKED_BYTES >> 20} MiB when unpacked"
+            return Rows(problem=told)
         found = differences([ref for ref, _ in both], files, key.split(","))
         rows, more = limited(map(_row, found), DIFFERENCES)
     except GravelerError as error:
         return Rows(problem=str(error))
     return Rows(rows, more)
+
+
+def _unpacked(ref: Ref, entry: Entry) -> Iterator[int]:
+    """Yield the sizes of the parts of a Parquet file in memory: a value that repeats is stored once."""
+    if form_of(entry) != "parquet":
+        return
+    from pyarrow.parquet import ParquetFile
+
+    with ref.open(entry) as stream, reading(entry, "parquet"):
+        file = ParquetFile(stream)
+        groups = file.metadata.num_row_groups
+        if sum(file.metadata.row_group(n).total_byte_size for n in range(groups)) > UNPACKED_BYTES:
+            yield UNPACKED_BYTES + 1  # one page may be that large
+        yield from (batch.nbytes for batch in file.iter_batches(PART, use_threads=False))
 
 
 def _too_large(files: Sequence[Sequence[Entry]]) -> str:

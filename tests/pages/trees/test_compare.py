@@ -182,3 +182,15 @@ def test_a_long_merge_is_counted_up_to_a_limit(look, sides, monkeypatch):
         "There are more than a page counts: graveler --repo flights merge --dry-run dev main"
         in seen.text
     )
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_rows_that_unpack_to_much_memory_are_not_compared(look, main, dictionary):
+    for rows in (1, 300):
+        file = io.BytesIO()
+        table = pa.table({"id": range(rows), "text": ["x" * (1 << 20)] * rows})
+        pyarrow.parquet.write_table(table, file, use_dictionary=dictionary, compression="zstd")
+        main.put("t.parquet", file.getvalue())
+        main.commit(f"{rows} rows of one MiB")
+    rows = look("compare", path="t.parquet", key="id").values["rows"]
+    assert (rows.rows, "unpacked" in rows.problem) == ((), True)
