@@ -6,7 +6,7 @@ other sites cannot send. Requests that another site causes are refused.
 
 from ipaddress import ip_address
 from socket import getfqdn, gethostname
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from graveler.base.clock import Clock
 from graveler.errors import GravelerError
@@ -56,7 +56,7 @@ class WebPages:
         """Refuse what is not a reader's own request: other methods, hosts and sites."""
         if request.method not in self.methods:
             raise HttpError(405, f"{request.method}: pages are read with GET and HEAD")
-        name = _split(request.headers["host"])[0]
+        name = urlsplit(f"//{request.headers['host']}").hostname or ""
         if not self._is_own(name):
             raise HttpError(403, f"Host: {name!r} is not this server: open the address it printed")
         origin = request.headers.get("origin", "")
@@ -147,17 +147,9 @@ class PageServer(Service):
         return f"http://{self.authority}/{token}"
 
 
-def _split(host: str) -> tuple[str, str]:
-    """Return the name and the port of a Host header."""
-    name, _, port = host.rpartition(":")
-    if not port.isdecimal() or (name.startswith("[") != name.endswith("]")):
-        name, port = host, "80"
-    return name.strip("[]").lower(), port
-
-
 def _cookie_name(request: Request) -> str:
     """Return the name of the cookie; browsers do not keep the cookies of two ports apart."""
-    return f"graveler-{_split(request.headers['host'])[1]}"
+    return f"graveler-{urlsplit('//' + request.headers['host']).port or 80}"
 
 
 def _cookies(request: Request) -> dict[str, str]:

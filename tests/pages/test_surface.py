@@ -68,7 +68,6 @@ def test_other_methods_are_refused(client, flights, method):
         {"Host": "evil.example"},
         {"Host": "127.0.0.1.evil.example:80"},
         {"Host": "10.0.0.1:80"},
-        {"Host": "[1.2]:80"},
     ],
 )
 def test_other_sites_are_refused(client, flights, headers):
@@ -77,7 +76,7 @@ def test_other_sites_are_refused(client, flights, headers):
         assert (answer.status, "v1" in answer.text) == (403, False)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:99999", "[::::]:1", "[1.2.3.4]", "a b"])
+@pytest.mark.parametrize("host", ["127.0.0.1:99999", "[::::]:1", "[1.2.3.4]", "[1.2]:80", "a b"])
 def test_a_host_that_is_none_is_refused(client, caplog, host):
     assert (client.get("/", Host=host).status, caplog.records) == (400, [])
 
@@ -91,7 +90,7 @@ def test_the_reader_is_not_refused(client_of, flights, headers):
     assert client_of().get("/flights", **given).status == 200
 
 
-@pytest.mark.parametrize("host", ["localhost:99999", "localhost", "[::1]:7", "[::1]", "LOCALHOST"])
+@pytest.mark.parametrize("host", ["localhost:9", "localhost", "[::1]:7", "[::1]", "LOCALHOST"])
 def test_the_cookie_has_the_port_of_the_address(client_of, host):
     port = host.rpartition(":")[2].strip("]")
     port = port if "]:" in host or host[-5:].isdecimal() else "80"
