@@ -239,8 +239,11 @@ def _found(
     given = {**context.find_root().params, **{k: v for k, v in context.params.items() if v}}
     options = Options(given.get("lake") or "", given.get("repo") or "")
     with suppress(GravelerError, OSError), Session(options, Output(as_json=True)) as session:
-        found = (name for name in names(session) if name.startswith(start))
-        if environment("COMP_WORDS"):
-            found = filter(_PLAIN.fullmatch, found)
+        in_bash = bool(environment("COMP_WORDS"))
+        found = (
+            name
+            for name in names(session)
+            if name.startswith(start) and (not in_bash or _PLAIN.fullmatch(name))
+        )
         return [*islice(found, _COMPLETED)]
     return []
