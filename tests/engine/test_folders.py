@@ -1,5 +1,7 @@
 """Sums of folders and their last changes are those that reading every file would give."""
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -74,8 +76,9 @@ def child(path, folder):
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(trees, min_size=1, max_size=4), st.sampled_from(["", "a/"]))
 def test_last_changes_are_those_of_the_files_below(repo, history, folder):
-    committed(repo, {})
-    expected, old = {}, {}
+    expected: dict[bytes, str] = {}
+    old: dict[str, Any] = {}
+    head = committed(repo, {})
     for tree in history:
         head = committed(repo, tree)
         changed = (path for path in {*tree, *old} if tree.get(path) != old.get(path))

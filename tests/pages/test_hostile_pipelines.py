@@ -50,9 +50,12 @@ def pages(text):
     with world.open() as lake:
         repo = lake.create_repository("flights")
         key = f"{text} 2026-01-01T04:00Z"
-        gate = Gate(
-            text, lambda candidate: candidate.report(**{text: text, "n": 1}) or f"no: {text}"
-        )
+
+        def refuse(candidate):
+            candidate.report(**{text: text, "n": 1})
+            return f"no: {text}"
+
+        gate = Gate(text, refuse)
         with suppress(GateFailedError):
             with repo.run(key, gates=[gate], metadata={text: text, "url": text}) as run:
                 with run.step(text) as step:

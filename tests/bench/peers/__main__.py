@@ -117,15 +117,15 @@ def pyiceberg(job: str, pieces: int, turn: int) -> object:
         table = catalog.create_table("bench.t", rows.schema)
         with table.update_spec() as spec:
             spec.add_identity("piece")
-        return table.append(rows)
+        table.append(rows)
+        return None
     table = catalog.load_table("bench.t")
     if job == "read":
         return table.scan(f"piece == {turn}").to_arrow()
     branch = f"b{turn}" if job == "branch" else "main"
     if job == "branch":
-        table.manage_snapshots().create_branch(
-            table.current_snapshot().snapshot_id, branch
-        ).commit()
+        head = table.metadata.current_snapshot_id or 0
+        table.manage_snapshots().create_branch(head, branch).commit()
     rows = pa.table({"piece": [turn], "body": [b"one"]})
     table.overwrite(rows, f"piece == {turn}", branch=branch)
     if job == "branch":

@@ -6,7 +6,7 @@ import pytest
 
 import graveler.spark as gs
 from graveler.errors import CorruptionError, MergeConflictError
-from graveler.frames.spark.schemas import ROWS
+from graveler.reads.schemas import ROWS
 from graveler.spark.transactions import Transaction
 
 COLUMNS = "id int, n int, dt date"

@@ -16,7 +16,8 @@ class Parsed(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.links, self.tags, self.open, self.words, self.tables = [], [], [], [], []
+        self.links, self.tags, self.words, self.tables = [], [], [], []
+        self.open: list[str] = []
         self.feed(html)
         self.close()
         assert self.open == []

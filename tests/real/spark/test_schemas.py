@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 import graveler.frames
 import graveler.spark as gs
 from graveler.errors import InvalidInputError, SchemaChangedError
-from graveler.frames.spark.schemas import ROWS, check_schema
-from graveler.reads.schemas import PARTITIONS, SCHEMA
+from graveler.frames.spark.schemas import check_schema
+from graveler.reads.schemas import PARTITIONS, ROWS, SCHEMA
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import sys
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -95,7 +96,11 @@ def test_duckdb_refuses_columns_that_it_takes_for_one(branch, terms):
         branch.read("t/", "duckdb", **terms)
 
 
-ROWS = {"n": [1, None], "s": ['é,"x"\ny', ""], "t": [datetime(2013, 1, 1, 5, 30), None]}  # noqa: DTZ001
+ROWS: dict[str, Any] = {
+    "n": [1, None],
+    "s": ['é,"x"\ny', ""],
+    "t": [datetime(2013, 1, 1, 5, 30), None],
+}  # noqa: DTZ001
 FRAMES = [
     pd.DataFrame({**ROWS, "n": pd.array([1, None], "Int64")}),
     pl.DataFrame(ROWS),
