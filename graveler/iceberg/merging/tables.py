@@ -142,7 +142,8 @@ def _start(sides: Sides, io: FileIO, now: int, ids: IdSource) -> Head:
     update = {**schemas, **merged_layout(sides), "properties": merged_properties(sides)}
     metadata = dest.model_copy(update=update)
     if metadata.format_version == 1:
-        old = {"schema_": metadata.schema(), "partition_spec": _fields(metadata)}
+        fields = [field.model_dump() for field in metadata.spec().fields]
+        old = {"schema_": metadata.schema(), "partition_spec": fields}
         metadata = metadata.model_copy(update=old)
     try:
         metadata.spec().check_compatible(metadata.schema())
@@ -159,10 +160,6 @@ def _start(sides: Sides, io: FileIO, now: int, ids: IdSource) -> Head:
         and there.get(one.snapshot_id, one.sequence_number) != one.sequence_number
     }
     return Head(metadata, io, ids, max(now, dest.last_updated_ms), numbers, schema_ids)
-
-
-def _fields(metadata: TableMetadata) -> list[dict[str, Any]]:
-    return [field.model_dump() for field in metadata.spec().fields]
 
 
 def _finished(sides: Sides, head: Head, histories: Histories, location: str) -> TableMetadata:
