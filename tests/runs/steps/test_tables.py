@@ -99,8 +99,8 @@ def test_duckdb_refuses_columns_that_it_takes_for_one(branch, terms):
 ROWS: dict[str, Any] = {
     "n": [1, None],
     "s": ['é,"x"\ny', ""],
-    "t": [datetime(2013, 1, 1, 5, 30), None],
-}  # noqa: DTZ001
+    "t": [datetime(2013, 1, 1, 5, 30), None],  # noqa: DTZ001
+}
 FRAMES = [
     pd.DataFrame({**ROWS, "n": pd.array([1, None], "Int64")}),
     pl.DataFrame(ROWS),
