@@ -35,7 +35,7 @@ def rows_of(
     if form in {"parquet", "arrow"}:
         for batch in _batches(stream, form, columns):
             for start in range(0, len(batch), _BATCH):  # a batch of Arrow may have all rows
-                yield from batch.slice(start, _BATCH).to_pylist()
+                yield from _rows(batch.slice(start, _BATCH))
     elif form == "csv":
         lines = (row for row in csv_rows(stream, repr(entry.path), packed=packed) if row)
         names = next(lines, [])
@@ -59,6 +59,27 @@ def _batches(stream: Any, form: str, columns: int | None) -> Iterator[Any]:
             chosen = pa.ipc.IpcReadOptions(included_fields=[*range(columns)])
             file = pa.ipc.open_file(stream, options=chosen)
         yield from map(file.get_batch, range(file.num_record_batches))
+
+
+def _rows(batch: Any) -> list[dict[str, Any]]:
+    """Return the rows of a batch; times are text if Python has no such time or no such zone."""
+    import pyarrow as pa
+
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except (OverflowError, KeyError):
+        columns = [_text(each) if pa.types.is_temporal(each.type) else each for each in batch]
+        rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+    return rows
+
+
+def _text(times: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return times.cast(pa.string())
+    except pa.ArrowInvalid:  # there is no such zone
+        return times.cast(pa.timestamp(times.type.unit)).cast(pa.string())
 
 
 def _lines(stream: Any, form: str) -> Iterator[Mapping[str, Any]]:

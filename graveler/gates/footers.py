@@ -69,7 +69,16 @@ def reading(entry: Entry, form: str = "Parquet") -> Iterator[None]:
     """Raise CorruptionError if the block cannot read an entry's file."""
     try:
         yield
-    except (OSError, EOFError, ValueError, RuntimeError, csv.Error, zlib.error) as error:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        OverflowError,
+        KeyError,  # a time zone that is none
+        RuntimeError,
+        csv.Error,
+        zlib.error,
+    ) as error:
         message = str(error).partition("\n")[0]
         raise CorruptionError(
             f"{entry.path!r} cannot be read as {form}: {message[:200]}"
@@ -111,17 +120,25 @@ def read_footer(files: Files, entry: Entry, *, most: int | None = None) -> Foote
 
 def _column(leaf: Any, chunk: Any) -> Column:
     stats = chunk.statistics if chunk.is_stats_set else None
-    bounds = stats if stats is not None and stats.has_min_max else None
+    least, greatest = _bounds(stats) if stats is not None and stats.has_min_max else (None, None)
     nulls = stats.null_count if stats is not None and stats.has_null_count else None
     logical = str(leaf.logical_type)
     return Column(
         type=leaf.physical_type if logical == "None" else logical,
         nulls=nulls if chunk.num_values else 0,
-        least=bounds.min if bounds else None,
-        greatest=bounds.max if bounds else None,
+        least=least,
+        greatest=greatest,
         values=chunk.num_values,
         repeated=leaf.max_repetition_level > 0,
     )
+
+
+def _bounds(stats: Any) -> tuple[Any, Any]:
+    """Return the least and the greatest value; None if Python has no such time."""
+    try:
+        return stats.min, stats.max
+    except (OverflowError, KeyError):
+        return None, None
 
 
 def merged(earlier: Column | None, column: Column) -> Column:

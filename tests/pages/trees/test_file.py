@@ -223,3 +223,26 @@ def test_metadata_of_strangers_is_text_and_cut(look, main):
 
 def test_without_a_path_all_files_are_shown(look):
     assert look("file").page.template == "files"
+
+
+TIMES = {
+    "year 148097": (pa.array([2**62], pa.timestamp("us")), "out of range"),
+    "year 17036": (pa.array([2**62], pa.timestamp("us", "UTC")), "17036"),
+    "a far day": (pa.array([2**30], pa.int32()).cast(pa.date32()), "out of range"),
+    "a long time": (pa.array([2**62], pa.duration("s")), str(2**62)),
+    "no such zone": (pa.array([0], pa.timestamp("us", "Mars/Base")), "1970-01-01 00:00:00"),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_times_that_python_has_not_are_shown(look, main, name):
+    values, shown = TIMES[name]
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table({"id": [1], "at": values}), file)
+    main.put("a.parquet", file.getvalue())
+    main.commit("times")
+    seen = look("file", path="a.parquet")
+    assert seen.status == 200
+    (row,) = seen.rows(0)
+    assert (row[0], shown in row[1]) == ("1", True)
+    assert [field.name for field in seen.values["schema"].fields] == ["id", "at"]
