@@ -30,7 +30,7 @@ from graveler.model import Entry
 from graveler.objects.verified import RangedFile
 from graveler.reads.partitions import Files, folder_values, partition_columns
 from graveler.reads.ports import View
-from graveler.reads.schemas import ROWS, text_partitions
+from graveler.reads.schemas import ROWS, stated_rows, text_partitions
 
 _LOCAL = "file://"
 _MOST_GROUPS = 256
@@ -244,8 +244,8 @@ def _schema(view: View, format: str, entry: Entry) -> pa.Schema:
     """Return the columns of a file by its footer, which is compared with the entry."""
     with reading(entry, format):
         rows, schema = _FOOTERS[format](view, entry)
-    known = entry.metadata.get(ROWS)
-    if known and rows is not None and int(known) != rows:
+    known = stated_rows(entry.metadata.get(ROWS, ""))
+    if known is not None and rows is not None and known != rows:
         raise CorruptionError(
             f"{entry.path!r}: its footer has {rows} rows, and its entry has {known}: "
             "`graveler fsck --checksums` compares its bytes"

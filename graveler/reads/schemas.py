@@ -24,6 +24,8 @@ SCHEMA = "graveler.schema"
 """Name in an entry's metadata: the columns of the file, as Spark's JSON."""
 ROWS = "graveler.rows"
 """Name in an entry's metadata: the number of rows of the file."""
+_ROWS_DIGITS = 16
+"""More rows do not exist, and sums of them fit into 64 bits."""
 OVERWRITES = "graveler.overwrites"
 """Name in an entry's metadata: the write replaces the whole table, or the folder of the file alone."""
 WHOLE = "table"
@@ -77,6 +79,11 @@ Faults = list[tuple[str, Any, Any]]
 """Columns or fields by name, each with two types that do not go together."""
 Kept = tuple[str, str]
 """The columns and the partition columns that an entry keeps, as text."""
+
+
+def stated_rows(text: str) -> int | None:
+    """Return the number of rows that metadata states; None if it is no number, or no possible one."""
+    return int(text) if text.isdecimal() and len(text) < _ROWS_DIGITS else None
 
 
 def encoded(fields: Iterable[object]) -> str:

@@ -14,7 +14,7 @@ from graveler.base.background import keep_freed_memory
 from graveler.committed.cache.flat import Run
 from graveler.errors import CorruptionError, MissingDependencyError
 from graveler.reads.listing import Scan
-from graveler.reads.schemas import ROWS
+from graveler.reads.schemas import ROWS, stated_rows
 from graveler.values import ENTRY_HEADER, RECORD_ID_BYTES, entry_fields
 
 try:
@@ -119,8 +119,8 @@ class _Rows:
         )
 
     def sums(self) -> tuple[int, int, int]:
-        texts = (pairs.get(ROWS, "") for _, pairs in self._pairs())
-        stated = [int(text) for text in texts if text.isdecimal()]
+        numbers = (stated_rows(pairs.get(ROWS, "")) for _, pairs in self._pairs())
+        stated = [number for number in numbers if number is not None]
         return int(self._header["size"].sum()), sum(stated), len(stated)
 
     def _headers(self) -> Any:

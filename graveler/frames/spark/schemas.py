@@ -30,6 +30,7 @@ from graveler.reads.schemas import (
     kept_of,
     merge_fields,
     simple_name,
+    stated_rows,
 )
 
 if TYPE_CHECKING:
@@ -185,8 +186,9 @@ def check_merge(path: str, files: Iterable[Entry], new: Iterable[Kept]) -> None:
 
 def rows_of(entries: Iterable[Entry]) -> int | None:
     """Return the number of rows of files; None if an entry lacks it."""
-    counts = [entry.metadata.get(ROWS) for entry in entries]
-    return None if None in counts else sum(int(count) for count in counts if count)
+    counts = [stated_rows(entry.metadata.get(ROWS, "")) for entry in entries]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def check_schema(path: str, before: "StructType", now: "StructType", rule: SchemaRule) -> None:

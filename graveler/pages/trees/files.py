@@ -16,7 +16,7 @@ from graveler.pages.trees.places import (
     place_of,
     staged_at,
 )
-from graveler.reads.schemas import ROWS
+from graveler.reads.schemas import ROWS, stated_rows
 from graveler.reads.totals import Totals, folder_totals
 
 ENTRIES = 100
@@ -85,6 +85,5 @@ def _items(
         if isinstance(item, Prefix):
             yield Item(path, name, True, *sums[path], changed, None)
         else:
-            rows = item.metadata.get(ROWS, "")
-            known = int(rows) if rows.isdecimal() else None
+            known = stated_rows(item.metadata.get(ROWS, ""))
             yield Item(path, name, False, 1, item.size, known, changed, item.mtime)

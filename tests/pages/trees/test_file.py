@@ -246,3 +246,9 @@ def test_times_that_python_has_not_are_shown(look, main, name):
     (row,) = seen.rows(0)
     assert (row[0], shown in row[1]) == ("1", True)
     assert [field.name for field in seen.values["schema"].fields] == ["id", "at"]
+
+
+def test_a_number_of_rows_that_is_none_is_left_out(look, main):
+    main.put("t/a.csv", b"a\n1\n", metadata={"graveler.rows": "9" * 5000})
+    main.commit("rows")
+    assert look("files", path="t/").rows()[0][3] == ""
