@@ -82,7 +82,7 @@ class Lookups:
         path: PathOf,
         ref: RefOf = "",
         rows: Limit = 20,
-        start: Annotated[int, Field(ge=0)] = 0,
+        start: Annotated[int, Field(ge=0, le=1 << 60)] = 0,
     ) -> dict[str, Any]:
         """Read the first rows of a Parquet, CSV, JSON lines or Arrow file, or the text of another file.
 

@@ -62,6 +62,7 @@ CALLS = {
     "a number as a path": ("read", {"path": 7}),
     "a limit without end": ("list", {"limit": 10**9}),
     "a limit below one": ("history", {"limit": 0}),
+    "a start beyond all files": ("read", {"path": "readme.txt", "start": 1 << 70}),
     "a start before the file": ("read", {"path": "readme.txt", "start": -1}),
     "a long text": ("put_text", {"path": "a", "text": LONG}),
     "a long path": ("put_text", {"path": LONG, "text": "1"}),
