@@ -188,6 +188,15 @@ class Change:
         return self.adding(DataFileContent.POSITION_DELETES)
 
     @cached_property
+    def marked(self) -> Places:
+        """The partitions of files whose rows its delete files mark, or no longer mark."""
+        kinds = [DataFileContent.POSITION_DELETES]
+        if self.inverse:  # new equality deletes apply to compacted files, too
+            kinds.append(DataFileContent.EQUALITY_DELETES)
+        found = [entry for entry in self._entries if entry.data_file.content in kinds]
+        return Places(self.metadata).of(found)
+
+    @cached_property
     def deletes(self) -> Places:
         """The partitions to which it adds delete files."""
         return self.adding(DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)

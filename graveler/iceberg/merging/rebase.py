@@ -98,6 +98,9 @@ class _Rebase:
     def _compare(self, change: Change, other: Change) -> None:
         if not change.inverse:  # an inverse is about known files
             self._compare_new_data(change, other)
+        elif (met := change.marked.meeting(other.rewritten)) is not None:
+            reason = "rows that it brings back were in files that have been removed since the base"
+            raise self._refusal(change, other, reason, met)
         # deletes apply to files that an inverse brings back, too
         rewritten = change.touched if change.inverse else change.rewritten
         met = rewritten.meeting(other.deletes) if change.data.any else None
@@ -123,7 +126,7 @@ class _Rebase:
             if not other.is_compaction:
                 continue
             removed = _paths(other, added=False)
-            if removed & wanted or change.positions.meeting(other.rewritten) is not None:
+            if removed & wanted or change.marked.meeting(other.rewritten) is not None:
                 wanted |= _paths(other, added=True)
                 undone.insert(0, other)
         for other in undone:

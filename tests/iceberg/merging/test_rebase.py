@@ -258,6 +258,13 @@ def test_a_revert_undoes_snapshots_of_the_destination(base, undo):
 
 
 @pytest.mark.parametrize("gone", [Line.delete, Line.delete_equal])
+def test_a_revert_takes_no_delete_back_whose_file_is_gone(base, gone):
+    source, dest = sides(base, lambda line: line.overwrite("b"), lambda line: gone(line, "b"))
+    merged = merge(base, source, dest)
+    assert "have been removed" in merge(dest, base, merged).reason
+
+
+@pytest.mark.parametrize("gone", [Line.delete, Line.delete_equal])
 def test_a_revert_does_not_bring_back_files_that_lost_rows(base, gone):
     source, dest = sides(base, lambda line: line.overwrite("b"), lambda line: gone(line, "b"))
     merged = good(merge(base, source, dest))
