@@ -169,7 +169,7 @@ class View(Shown, RefLike):
     def exists(self, path: PathText) -> bool:
         """Return whether there is a file at `path`, or, if it ends with a slash, a file below it."""
         path = args.path_text(path, "path")
-        if path.endswith("/"):
+        if path.endswith("/") and path[0] != "/":  # earlier versions could store "/"
             return self.has_below(path)
         return self._find_value(path_key(path)) is not None
 

@@ -130,7 +130,7 @@ MUTANTS: tuple[Mutant, ...] = (
     one_edit(
         "a commit of given changes does not seal what is older",
         "repository.commits.selective:commit_changes",
-        "seal(stores, name, fence, keys=keys)",
+        "seal(stores, name, fence, keys=None if also is None else [*keys, *also])",
         "pass",
         "patch-list",
     ),
