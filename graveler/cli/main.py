@@ -97,9 +97,9 @@ class _LogFormat(logging.Formatter):
 
 def main() -> None:
     """Run the command line. Output that the caller has closed is discarded."""
-    # Searches for garbage take a quarter of the time of a verb, most of it while modules are imported
-    # and when the process ends.
-    gc.set_threshold(_GARBAGE, 50, 50)
+    # Searches for garbage take a quarter of the time of a verb: while modules are imported, and when
+    # the process ends.
+    gc.set_threshold(_GARBAGE)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))

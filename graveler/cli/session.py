@@ -1,5 +1,6 @@
 """The context of a verb: the lake, the repository, the output."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from graveler.lake import Branch, Lake, Repository
     from graveler.reads.view import View
     from graveler.runs.steps.environment import OpenStep, StepEnvironment
+
+_GARBAGE = gc.get_threshold()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,9 @@ class Session:
         check_same_lake(named, handed)
         lake = connect(load_config(named or handed or find_lake(Path.cwd())))
         self._opened.append(lake)
+        gc.set_threshold(
+            *_GARBAGE
+        )  # `main` raises it while modules are imported; a server lives long
         return lake
 
     @cached_property
