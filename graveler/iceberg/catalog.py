@@ -195,6 +195,7 @@ class GravelerCatalog(Catalog):
         return False
 
     def _no_views(self, identifier: str | Identifier, *_: Any, **__: Any) -> View:
+        # PyIceberg's own error for a catalog without views
         raise NotImplementedError(f"{identifier}: views are not offered")
 
     load_view = register_view = create_view = _no_views

@@ -76,11 +76,11 @@ class StoreFiles(FileIO):
 
     def new_output(self, location: str) -> OutputFile:
         """Refuse to write: engines write the files of tables, and `put` writes metadata."""
-        raise NotImplementedError(location)
+        raise NotImplementedError(f"{location}: engines write the files of tables themselves")
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Refuse to delete: garbage collection deletes the files that no ref names."""
-        raise NotImplementedError(location)
+        raise NotImplementedError(f"{location}: garbage collection deletes files that no ref names")
 
     def put(self, location: str, content: bytes) -> str:
         """Write a new file, and return its address."""

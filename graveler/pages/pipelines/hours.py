@@ -56,7 +56,7 @@ _LOOKS = _ORDER[:3]
 
 
 class Told(NamedTuple):
-    """What a run, an ingestion or a folder tells of an hour.
+    """The state of an hour by one source: a run, an ingestion or a folder.
 
     Attributes:
         kind: A name of `SIGNS`.
