@@ -77,6 +77,8 @@ def test_the_rows_of_a_scan_are_counted_without_nan(branch):
 
 @pytest.mark.parametrize("missing", range(3))
 def test_a_read_without_a_type_starts_no_spark(disk, main, monkeypatch, missing):
+    # other tests in this process may have a session
+    monkeypatch.setattr("graveler.frames.spark.session._active", lambda: None)
     main.put("t/a.csv", b"n\n1\n")
     for kind in EAGER[:missing]:
         monkeypatch.setitem(sys.modules, kind.__module__.partition(".")[0], None)
