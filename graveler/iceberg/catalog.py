@@ -27,12 +27,12 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.view import View
 
 from graveler.errors import OutcomeUnknownError
-from graveler.iceberg import metadata as rules
 from graveler.iceberg.tables import Loaded, TableCommit, Tables
 from graveler.iceberg.warehouses import split_warehouse, tables_of
 from graveler.lake.shared import lake_at, location_of
 from graveler.reads.view import Ref
 from graveler.repository.branch import Branch
+from graveler.tables import metadata as rules
 
 
 class GravelerCatalog(Catalog):

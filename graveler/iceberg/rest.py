@@ -34,9 +34,9 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
-from graveler.iceberg.layout import Identifier, folder
-from graveler.iceberg.metadata import as_json
 from graveler.iceberg.tables import Loaded, TableCommit, Tables
+from graveler.tables.layout import Identifier, folder
+from graveler.tables.metadata import as_json
 
 _SEPARATOR = "\x1f"
 _FAILED = 500

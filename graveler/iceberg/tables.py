@@ -35,9 +35,13 @@ from graveler.errors import (
     PreconditionFailedError,
     ReadOnlyError,
 )
-from graveler.iceberg import metadata as rules
-from graveler.iceberg.files import StoreFiles, TableEntries, attached
-from graveler.iceberg.layout import (
+from graveler.model import Entry, Prefix
+from graveler.reads.view import Ref
+from graveler.repository.branch import Branch
+from graveler.repository.writes.staged import stored
+from graveler.tables import metadata as rules
+from graveler.tables.files import StoreFiles, TableEntries, attached
+from graveler.tables.layout import (
     NAMESPACE,
     NAMESPACES,
     POINTER,
@@ -50,10 +54,6 @@ from graveler.iceberg.layout import (
     name_of,
     shown,
 )
-from graveler.model import Entry, Prefix
-from graveler.reads.view import Ref
-from graveler.repository.branch import Branch
-from graveler.repository.writes.staged import stored
 
 _ATTEMPTS = 8
 

@@ -32,7 +32,7 @@ ROOMS = {
     "graveler/gates": 3390,
     "graveler/gc": 1580,
     "graveler/iam": 640,
-    "graveler/iceberg": 3500,
+    "graveler/iceberg": 1750,
     "graveler/ingest": 1830,
     "graveler/keep": 2830,
     "graveler/kv": 2710,
@@ -51,6 +51,7 @@ ROOMS = {
     "graveler/spark": 2080,
     "graveler/sstable": 970,
     "graveler/staging": 130,
+    "graveler/tables": 1750,  # with iceberg: 3,500
     "graveler/testing": 730,
     "graveler/trust.py": 60,
     "graveler/values.py": 320,

@@ -12,12 +12,12 @@ from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEntry
 
 from graveler.base.clock import Clock, IdSource, unix_us
-from graveler.iceberg.merging.changes import last_number
-from graveler.iceberg.merging.conflicts import Refusal, TableConflict
-from graveler.iceberg.merging.head import Head
-from graveler.iceberg.merging.histories import Histories, ancestry
-from graveler.iceberg.merging.rebase import rebase
-from graveler.iceberg.merging.rules import (
+from graveler.tables.merging.changes import last_number
+from graveler.tables.merging.conflicts import Refusal, TableConflict
+from graveler.tables.merging.head import Head
+from graveler.tables.merging.histories import Histories, ancestry
+from graveler.tables.merging.rebase import rebase
+from graveler.tables.merging.rules import (
     Sides,
     merged_layout,
     merged_properties,

@@ -7,8 +7,8 @@ from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
-from graveler.iceberg.merging.changes import Change, last_number, manifests_of
-from graveler.iceberg.merging.conflicts import Refusal
+from graveler.tables.merging.changes import Change, last_number, manifests_of
+from graveler.tables.merging.conflicts import Refusal
 
 
 def ancestry(metadata: TableMetadata, number: int | None) -> dict[int, Snapshot]:

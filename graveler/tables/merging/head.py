@@ -30,7 +30,7 @@ from pyiceberg.table.snapshots import (
 )
 
 from graveler.base.clock import IdSource
-from graveler.iceberg.merging.changes import (
+from graveler.tables.merging.changes import (
     Change,
     content_of,
     last_number,

@@ -11,11 +11,11 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from graveler.errors import GravelerError, InvalidInputError, ObjectNotFoundError
-from graveler.iceberg.layout import path_of
 from graveler.model import Entry
 from graveler.objects.address import TABLES, AddressBook, is_own
 from graveler.reads.stores import Stores
 from graveler.reads.view import View
+from graveler.tables.layout import path_of
 
 
 class StoredFile(InputFile):

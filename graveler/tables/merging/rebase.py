@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from pyiceberg.manifest import DataFileContent
 
-from graveler.iceberg.merging.changes import Change, Places
-from graveler.iceberg.merging.conflicts import Refusal
-from graveler.iceberg.merging.head import Head
-from graveler.iceberg.merging.histories import Histories
+from graveler.tables.merging.changes import Change, Places
+from graveler.tables.merging.conflicts import Refusal
+from graveler.tables.merging.head import Head
+from graveler.tables.merging.histories import Histories
 
 MERGE = "graveler.merge"
 """Table property. ``partition``: an append counts as an overwrite of its partitions."""

@@ -7,7 +7,7 @@ from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 
-from graveler.iceberg.merging.conflicts import Refusal, pick
+from graveler.tables.merging.conflicts import Refusal, pick
 
 Sides = tuple[TableMetadata, TableMetadata, TableMetadata]
 """The base, the source and the destination."""

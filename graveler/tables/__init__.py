@@ -1,0 +1,1 @@
+"""Tables of Apache Iceberg in a tree: their layout, files and metadata, and how they merge."""
