@@ -88,12 +88,14 @@ class Merged:
 
     Attributes:
         whole: Names of the units that a strategy settled by taking one side.
+        tables: Folders of tables that both sides changed, and that were merged as a whole.
     """
 
     metarange: str
     conflicts: tuple[RawConflict, ...] = ()
     conflict_count: int = 0
     whole: tuple[bytes, ...] = ()
+    tables: tuple[bytes, ...] = ()
 
 
 def merge(

@@ -239,7 +239,7 @@ class Tables:
 
         def plan(head: Ref) -> Plan:
             expected = self._vacant(head, table)
-            entries, loaded = self._written(head, table, made, version=0)
+            entries, loaded = self._written(head, table, made)
             return Plan(f"create {shown(table)}", entries, [], expected, [loaded])
 
         if staged:
@@ -265,8 +265,9 @@ class Tables:
                 made = self._without(head, table, there)
             else:
                 made = Plan("", expected=self._vacant(head, table))
-            nothing = Ref(self._stores, replace(head.commit, metarange=EMPTY_METARANGE))
-            files = TableEntries(nothing, place, self._files, self._files.start)
+            files = TableEntries(
+                self._stores, EMPTY_METARANGE, place, self._files, self._files.start
+            )
             entries = files.missing({location: None, **attached(found)})
             added = [*entries.values(), *files.added(found.snapshots)]
             made.message, made.loaded = f"register {shown(table)}", [self._loaded(pointer)]
@@ -411,19 +412,13 @@ class Tables:
             owner = self._stores.refs.branches.get(view.name).born
         else:
             owner = view.commit.id
-        return f"{self._files.start}{rules.folder_of(owner, uuid)}"
+        return self._files.key(owner, uuid)
 
     def _location(self, uuid: UUID) -> str:
         return self._stores.uri(self._key(uuid))
 
     def _loaded(self, pointer: Pointer) -> Loaded:
-        location = self._stores.uri(pointer.metadata)
-        found = self._files.metadata(location)
-        if str(found.table_uuid) != pointer.uuid:
-            raise InvalidInputError(
-                f"{location!r} is the metadata of table {found.table_uuid}, and not of {pointer.uuid}: it "
-                "was altered"
-            )
+        found, location = self._files.table(pointer)
         return Loaded(rules.presented(found, self._location(found.table_uuid)), location)
 
     def _change(self, head: Ref, change: TableCommit, plan: Plan) -> None:
@@ -437,15 +432,15 @@ class Tables:
         base = self._loaded(there.pointer)
         rules.check_requirements(base.metadata, change.requirements)
         rules.check_location(base.metadata.location, change.updates)
-        metadata = rules.updated(base.metadata, base.location, change.updates)
+        updates = rules.signed(change.updates, self._signature())
+        metadata = rules.updated(base.metadata, base.location, updates)
         if metadata == base.metadata:
             plan.loaded.append(base)
             return
-        version = len(base.metadata.metadata_log) + 1
-        entries, loaded = self._written(
-            head, change.table, metadata, version=version, base=base.metadata
+        entries, loaded = self._written(head, change.table, metadata, base.metadata)
+        files = TableEntries(
+            self._stores, head.commit.metarange, folder(change.table), self._files, ""
         )
-        files = TableEntries(head, folder(change.table), self._files, "")
         plan.deleted += map(files.path, self._files.dropped(base.metadata, metadata))
         plan.entries += entries
         plan.expected[there.entry.path] = there.entry
@@ -458,36 +453,30 @@ class Tables:
         uuid = rules.assigned(change.updates) or UUID(hex=self._stores.ids.unique())
         location = self._location(uuid)
         rules.check_location(location, change.updates)
-        made = rules.updated(None, location, change.updates).model_copy(update={"table_uuid": uuid})
+        updates = rules.signed(change.updates, self._signature())
+        made = rules.updated(None, location, updates).model_copy(update={"table_uuid": uuid})
         metadata = rules.presented(made, location)
-        entries, loaded = self._written(head, change.table, metadata, version=0)
+        entries, loaded = self._written(head, change.table, metadata)
         plan.entries += entries
         plan.loaded.append(loaded)
+
+    def _signature(self) -> Mapping[str, str]:
+        """Return what the snapshots of a run have in their summaries."""
+        view = self._view
+        marks = view._marks() if isinstance(view, Branch) else {}
+        return {rules.RUN: marks[rules.RUN], rules.WRITER: view.name} if rules.RUN in marks else {}
 
     def _written(
         self,
         head: Ref,
         table: Identifier,
         metadata: TableMetadata,
-        *,
-        version: int,
         base: TableMetadata | None = None,
     ) -> tuple[list[Entry], Loaded]:
         """Write metadata, and return the entries that the table gets by it."""
         place, key = folder(table), self._key(metadata.table_uuid)
-        files = TableEntries(head, place, self._files, f"{key}/")
-        known = {each.snapshot_id for each in base.snapshots} if base else set()
-        added = files.added([each for each in metadata.snapshots if each.snapshot_id not in known])
-        also = files.missing(attached(metadata))
-        name = UUID(hex=self._stores.ids.unique())
-        location = self._stores.uri(f"{key}/metadata/{version:05d}-{name}.metadata.json")
-        content = rules.as_json(metadata).encode()
-        address = self._files.put(location, content)
-        pointer = Pointer(str(metadata.table_uuid), address)
-        entries = [
-            *added,
-            *also.values(),
-            Entry(files.path(location), address, len(content)),
-            self._record(place + POINTER, POINTERS.encode(pointer), POINTER_TYPE),
-        ]
-        return entries, Loaded(metadata, location)
+        tree = head.commit.metarange
+        files = TableEntries(self._stores, tree, place, self._files, f"{key}/")
+        entries, pointer = files.written(metadata, base)
+        record = self._record(place + POINTER, POINTERS.encode(pointer), POINTER_TYPE)
+        return [*entries, record], Loaded(metadata, self._stores.uri(pointer.metadata))

@@ -35,12 +35,13 @@ from graveler.repository.strategies import (
     conflict_of,
     settling,
 )
+from graveler.repository.tables import TableMerges
 
 _SHOWN = 5
 _MERGED = "merged"
 """The writer of claims of merges of branches that are not a run's."""
 WHOLE = "graveler.whole"
-"""Metadata of a merge commit: tables that a strategy settled as a whole, by log, at most five."""
+"""Metadata of a merge commit: tables that were merged as a whole, by log or folder, at most five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ def merge_trees(
             each line that changed a conflicting path. None: not for this side.
     """
     settled = strategy if isinstance(strategy, Settlement) else Settlement(strategy)
+    tables = TableMerges(stores, settled, lines)
     merged = merge(
         stores.ranges,
         base,
@@ -123,14 +125,14 @@ def merge_trees(
         dest,
         strategy=settled.word,
         splitting=stores.splitting,
-        resolve=settled.resolve,
+        resolve=tables.resolve,
         whole=settled.whole,
         earlier=earlier,
     )
     if merged.conflict_count:
         conflicts = describe(stores, merged.conflicts, source=lines[0], dest=lines[1])
         raise conflict_error(what, conflicts, merged.conflict_count)
-    return merged
+    return tables.merged(merged, source, dest, what)
 
 
 def merge_start(stores: Stores, source: Commit, dest: Commit) -> Bases | None:
@@ -170,12 +172,12 @@ def build_merge(
         earlier=_still_good(stores, earlier, source, bases),
         lines=(source, dest),
     )
-    if merged.whole:
-        names = b" ".join(merged.whole[:_SHOWN]).decode("utf-8", "backslashreplace")
+    if units := (*merged.whole, *merged.tables):
+        names = b" ".join(units[:_SHOWN]).decode("utf-8", "backslashreplace")
         spec = replace(spec, metadata={**spec.metadata, WHOLE: names})
     claims = merged_claims(stores, (dest, source))
     tree, claims = reconciled(
-        stores, both, merged.metarange, what=spec.message, lines=(source, dest), claims=claims
+        stores, both, merged, what=spec.message, lines=(source, dest), claims=claims
     )
     plain = strategy is None or (
         isinstance(strategy, Settlement) and not (strategy.word or strategy.resolve)
@@ -188,14 +190,14 @@ def build_merge(
 def reconciled(
     stores: Stores,
     both: Reconciliation,
-    files: str,
+    merged: Merged,
     *,
     what: str,
     lines: tuple[Commit | None, Commit | None],
     claims: str | None = None,
 ) -> Trees:
     """Return the trees of a merge whose files are merged by content; see `Reconciliation.trees`."""
-    trees, conflicts = both.trees(files, claims)
+    trees, conflicts = both.trees(merged, claims)
     if conflicts:
         shown = describe(stores, conflicts[:SHOWN], source=lines[0], dest=lines[1])
         raise conflict_error(what, shown, len(conflicts))

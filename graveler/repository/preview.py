@@ -19,6 +19,7 @@ from graveler.refs.expression import resolve_to_name
 from graveler.repository.merges import build_merge, describe, merge_start
 from graveler.repository.origins import refuse_unpublished
 from graveler.repository.strategies import Strategy, conflict_of, settling
+from graveler.repository.tables import TableMerges
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class MergePreview(Shown):
 
     @listing
     def every_conflict(self) -> Iterator[Conflict]:
-        """Yield all conflicts in byte order of the paths, without the commits that caused them.
+        """Yield all conflicts, without the commits that caused them: paths in byte order, then tables.
 
         Each call reads the trees again.
         """
@@ -106,13 +107,15 @@ def preview_merge(
     def read() -> Iterator[RawChange | RawConflict]:
         trees = (bases, source.metarange, dest.metarange)
         with settling(stores, strategy, source.id, into, keep=False) as settled:
+            tables = TableMerges(stores, settled, (source, dest))
             yield from merge_changes(
                 stores.ranges,
                 *trees,
                 strategy=settled.word,
-                resolve=settled.resolve,
+                resolve=tables.resolve,
                 whole=settled.whole,
             )
+            yield from tables.conflicts(*trees[1:])
 
     def judge(gates: tuple[Gate, ...]) -> tuple[Verdict, ...]:
         panel = Panel.of(stores, into, gates)

@@ -31,7 +31,7 @@ from graveler.committed.claims import (
 )
 from graveler.committed.diff import diff, differing_spans, same_content
 from graveler.committed.lookup import find_many
-from graveler.committed.merge import RawConflict
+from graveler.committed.merge import Merged, RawConflict
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import ExpiredError, ObjectNotFoundError
 from graveler.model import Commit
@@ -152,8 +152,12 @@ class Reconciliation:
         settled = Settlement(given.word, resolve, given.whole) if only_left else given
         return cls(changes, rows, given, settled)
 
-    def trees(self, files: str, claims: str | None = None) -> tuple[Trees, list[RawConflict]]:
-        """Return the trees of the merge, and the conflicts that its contents do not show."""
+    def trees(self, merged: Merged, claims: str | None = None) -> tuple[Trees, list[RawConflict]]:
+        """Return the trees of the merge, and the conflicts that its contents do not show.
+
+        The files of tables that were merged as a whole stay as they are.
+        """
+        files = merged.metarange
         changes, stores = self.changes, self.changes.stores
         trees = [tree.claims for tree in changes.trees]
         if claims is None:
@@ -173,7 +177,9 @@ class Reconciliation:
             values[at], conflict = self._replayed(
                 at, *(Stack(each, at.path, value) for each, value in sides)
             )
-            if conflict or (at.path in changes.clashes and self.strategy.word is None):
+            if at.path.startswith(merged.tables):
+                values[at] = at.merged
+            elif conflict or (at.path in changes.clashes and self.strategy.word is None):
                 conflicts.append(RawConflict(at.path, at.was, at.ours, at.now))
         for writer in {row.writer for rows in self.rows.values() for row in rows}:
             work.retitle(writer, source)

@@ -192,7 +192,7 @@ def _land(
         sides = map(trees_of, (base, source, tip.head))
         returns = action == "revert"
         both = Reconciliation.of(stores, settled, *sides, strict=True, returns=returns)
-        tree = merge_trees(
+        merged = merge_trees(
             stores,
             base=base.metarange,
             source=source.metarange,
@@ -200,8 +200,8 @@ def _land(
             strategy=both.settled,
             what=what,
             lines=lines,
-        ).metarange
-        tree, claims = reconciled(stores, both, tree, what=what, lines=lines)
+        )
+        tree, claims = reconciled(stores, both, merged, what=what, lines=lines)
         pairs = zip(trees_of(tip.head), (tree, claims), strict=True)
         same = all(same_records(stores.ranges, *pair) for pair in pairs)
         if same and not pick.allow_empty:

@@ -13,6 +13,7 @@ from graveler.errors import GravelerError, MissingDependencyError
 from graveler.iam.access import Access, Identity
 from graveler.server.messages import Answer, HttpError, Request, refuse_web_pages
 from graveler.server.tokens import TokenCheck
+from graveler.tables.layout import check_library
 
 if TYPE_CHECKING:
     from graveler.lake import Lake, Repository
@@ -79,12 +80,9 @@ class Iceberg:
 
     def answer(self, request: Request) -> Answer:
         """Carry out a request."""
-        try:
-            from graveler.iceberg import rest
-        except ImportError as error:
-            raise MissingDependencyError(
-                f'tables of Iceberg need pyiceberg ({error}): pip install "graveler[iceberg]"'
-            ) from error
+        check_library()
+        from graveler.iceberg import rest
+
         try:
             return self._answer(request)
         except HttpError:

@@ -3,19 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from uuid import UUID
 
-from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 from pyiceberg.manifest import ManifestFile, read_manifest_list
 from pyiceberg.serializers import Compressor, FromByteStream
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
+from graveler.committed.lookup import find_many
 from graveler.errors import GravelerError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.objects.address import TABLES, AddressBook, is_own
 from graveler.reads.stores import Stores
-from graveler.reads.view import View
-from graveler.tables.layout import path_of
+from graveler.tables.layout import Pointer, path_of
+from graveler.tables.metadata import as_json, folder_of
+from graveler.values import entry_address
 
 
 class StoredFile(InputFile):
@@ -55,6 +58,10 @@ class StoreFiles(FileIO):
         self._stores = stores
         self._book = AddressBook(stores.storage)
         self.start = f"{TABLES}{stores.storage_id}/"
+
+    def key(self, owner: str, uuid: UUID) -> str:
+        """Return the folder that graveler issues for a table, as a key of the storage; see `folder_of`."""
+        return f"{self.start}{folder_of(owner, uuid)}"
 
     def address(self, location: str) -> str:
         """Return the address of a file as entries have it.
@@ -104,6 +111,22 @@ class StoreFiles(FileIO):
             packing = Compressor.get_compressor(location)
             return FromByteStream.table_metadata(stream, compression=packing)
 
+    def table(self, pointer: Pointer) -> tuple[TableMetadata, str]:
+        """Return the metadata of a table, and where it is.
+
+        Raises:
+            ObjectNotFoundError: The file is missing.
+            InvalidInputError: It is not the metadata of this table.
+        """
+        location = self._stores.uri(pointer.metadata)
+        found = self.metadata(location)
+        if str(found.table_uuid) != pointer.uuid:
+            raise InvalidInputError(
+                f"{location!r} is the metadata of table {found.table_uuid}, and not of {pointer.uuid}: it "
+                "was altered"
+            )
+        return found, location
+
     def manifests(self, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
         """Return the manifests of snapshots by location.
 
@@ -146,17 +169,83 @@ class StoreFiles(FileIO):
         return {*(earlier - now), *lists, *manifests, *files}
 
 
+class UnwrittenFiles(StoreFiles):
+    """The files of tables, and new ones that are kept in memory until `write`."""
+
+    def __init__(self, stores: Stores) -> None:
+        super().__init__(stores)
+        self._new: dict[str, bytes] = {}
+
+    def new_input(self, location: str) -> StoredFile:
+        """Return a file for reading."""
+        if location in self._new:
+            return _UnwrittenFile(location, self._new)
+        return super().new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Return a file for writing."""
+        return _UnwrittenFile(location, self._new)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Forget a new file."""
+        self._new.pop(str(location), None)
+
+    def write(self) -> None:
+        """Write the new files."""
+        for location, content in self._new.items():
+            self.put(location, content)
+
+
+class _UnwrittenFile(StoredFile, OutputFile):
+    """A new file in memory."""
+
+    def __init__(self, location: str, files: dict[str, bytes]) -> None:
+        InputFile.__init__(self, location)
+        self._files = files
+
+    def __len__(self) -> int:
+        return len(self._files[self.location])
+
+    def exists(self) -> bool:
+        """Return whether the file has been written."""
+        return self.location in self._files
+
+    def open(self, seekable: bool = True) -> InputStream:
+        """Return a stream of the file."""
+        del seekable
+        return BytesIO(self._files[self.location])
+
+    def to_input_file(self) -> InputFile:
+        """Return the file for reading."""
+        return self
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        """Return a stream whose bytes are those of the file once it is closed."""
+        del overwrite
+        files, location = self._files, self.location
+
+        class Stream(BytesIO):
+            def close(self) -> None:
+                files[location] = self.getvalue()
+                super().close()
+
+        return Stream()
+
+
 class TableEntries:
-    """The entries of a table on a ref.
+    """The entries of a table in a tree.
 
     Args:
-        view: The tree, or an empty one to have new entries for all files.
+        tree: The tree, or an empty one to have new entries for all files.
         table: The folder of the table.
         place: Where files in the storage of the repository must be that have no entry yet.
     """
 
-    def __init__(self, view: View, table: str, files: StoreFiles, place: str) -> None:
-        self._view = view
+    def __init__(
+        self, stores: Stores, tree: str, table: str, files: StoreFiles, place: str
+    ) -> None:
+        self._stores = stores
+        self._tree = tree
         self._table = table
         self._files = files
         self._place = place
@@ -172,20 +261,18 @@ class TableEntries:
             InvalidInputError: A file is at a place that is not the table's, or is missing, or another one
                 has its name.
         """
-        paths = {location: self.path(location) for location in sizes}
+        keys = [self.path(location).encode() for location in sizes]
+        rows = find_many(self._stores.ranges, self._tree, keys) if keys else ()
         found: dict[str, Entry] = {}
-        for (location, path), entry in zip(
-            paths.items(), self._view.stat_many(paths.values()), strict=True
-        ):
+        for (location, size), key, row in zip(sizes.items(), keys, rows, strict=True):
             address = self._files.address(location)
-            if entry is None:
+            if row is None:
                 self._check_place(location, address)
-                size = sizes[location]
-                size = len(self._files.new_input(location)) if size is None else size
-                found[location] = Entry(path, address, size)
-            elif entry.address != address:
+                known = len(self._files.new_input(location)) if size is None else size
+                found[location] = Entry(key.decode(), address, known)
+            elif (other := entry_address(key, row[len(key) :]).decode()) != address:
                 raise InvalidInputError(
-                    f"file {location!r}: {path!r} is another file already, {entry.address}: give each "
+                    f"file {location!r}: {key.decode()!r} is another file already, {other}: give each "
                     "file of a table a name of its own"
                 )
         return found
@@ -201,11 +288,29 @@ class TableEntries:
         files = self.missing(self._files.live({at: manifests[at] for at in new}))
         return [*lists.values(), *new.values(), *files.values()]
 
+    def written(
+        self, metadata: TableMetadata, base: TableMetadata | None = None
+    ) -> tuple[list[Entry], Pointer]:
+        """Write metadata. Return the entries that the table gets by it, and the new record.
+
+        Args:
+            base: Metadata whose snapshots have entries.
+        """
+        known = {each.snapshot_id for each in base.snapshots} if base else set()
+        added = self.added([each for each in metadata.snapshots if each.snapshot_id not in known])
+        also = self.missing(attached(metadata))
+        version, name = len(metadata.metadata_log), UUID(hex=self._stores.ids.unique())
+        location = f"{metadata.location}/metadata/{version:05d}-{name}.metadata.json"
+        content = as_json(metadata).encode()
+        address = self._files.put(location, content)
+        entry = Entry(self.path(location), address, len(content))
+        return [*added, *also.values(), entry], Pointer(str(metadata.table_uuid), address)
+
     def _check_place(self, location: str, address: str) -> None:
         if is_own(address) and not address.startswith(self._place):
             raise InvalidInputError(
                 f"file {location!r} is not below the table's location on this branch, "
-                f"{self._view.repository.uri(self._place)}: load the table, and write there"
+                f"{self._stores.uri(self._place)}: load the table, and write there"
             )
 
 

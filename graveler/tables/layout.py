@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from importlib.util import find_spec
 
 from graveler.base.records import Schema
-from graveler.errors import InvalidInputError
+from graveler.errors import InvalidInputError, MissingDependencyError
 
 Identifier = tuple[str, ...]
 """The names of a namespace, outermost first, or these and the name of a table."""
@@ -22,6 +23,7 @@ ELSEWHERE = "_elsewhere"
 """The folder of a table's files that are in no folder that graveler issued."""
 POINTER_TYPE = "application/vnd.graveler.table+json"
 
+_RECORD = f"/{POINTER}".encode()
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SPECIAL = re.compile(r"[%/]|^[._]")
 _ESCAPE = re.compile(r"%([0-9A-F]{2})")
@@ -61,6 +63,25 @@ def folder(identifier: Identifier) -> str:
 def name_of(part: str) -> str:
     """Return the name for which a folder stands."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), part)
+
+
+def identifier_of(place: str) -> Identifier:
+    """Return the names for which a folder stands, as `folder` made it."""
+    return tuple(map(name_of, place.rstrip("/").split("/")))
+
+
+def is_record(key: bytes, *values: object) -> bool:
+    """Return whether a path has the record of a table in each version of it that is there."""
+    known = [value for value in values if isinstance(value, bytes)]
+    return key.endswith(_RECORD) and all(POINTER_TYPE.encode() in value for value in known)
+
+
+def check_library() -> None:
+    """Raise MissingDependencyError unless PyIceberg is installed."""
+    if find_spec("pyiceberg") is None:
+        raise MissingDependencyError(
+            'tables of Iceberg need pyiceberg: pip install "graveler[iceberg]"'
+        )
 
 
 def shown(identifier: Identifier) -> str:

@@ -12,6 +12,7 @@ from uuid import UUID
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
@@ -51,6 +52,12 @@ _WORDS: Mapping[type, str] = {
 """Iceberg's words for requirements for which PyIceberg has others; tests of engines compare them."""
 _OVERTAKEN = ("older than last sequence number", "already exists")
 FORMAT = "format-version"
+RUN = "graveler.run"
+"""In the summary of a snapshot: the run that made it."""
+WRITER = "graveler.writer"
+"""In the summary of a snapshot: the branch of the run, or of its step, on which it was made."""
+UNDOES = "graveler.undoes"
+"""In the summary of a snapshot: the snapshot whose changes it undoes."""
 _FORMATS = ("1", "2")
 _DIGITS = 32
 
@@ -150,6 +157,28 @@ def updated(
     else:
         check_properties(found.properties, whole=False)
     return found
+
+
+def signed(updates: Sequence[TableUpdate], marks: Mapping[str, str]) -> Sequence[TableUpdate]:
+    """Return updates with more in the summaries of their snapshots."""
+    return [
+        each.model_copy(update={"snapshot": noted(each.snapshot, marks)})
+        if isinstance(each, AddSnapshotUpdate) and marks
+        else each
+        for each in updates
+    ]
+
+
+def noted(snapshot: Snapshot, marks: Mapping[str, str]) -> Snapshot:
+    """Return a snapshot with more in its summary."""
+    old = snapshot.summary or Summary(Operation.OVERWRITE)
+    summary = Summary(old.operation, **{**old.additional_properties, **marks})
+    return snapshot.model_copy(update={"summary": summary})
+
+
+def note_of(snapshot: Snapshot, name: str) -> str:
+    """Return what the summary of a snapshot has by a name, or nothing."""
+    return str(snapshot.summary.additional_properties.get(name, "")) if snapshot.summary else ""
 
 
 def _possible(base: TableMetadata, updates: Sequence[TableUpdate]) -> list[TableUpdate]:

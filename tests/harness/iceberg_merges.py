@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
-from graveler.tables.merging.tables import MergedTable, TableSide, merge_table
+from graveler.tables.merging.conflicts import MergedTable
+from graveler.tables.merging.tables import TableSide, merge_table
 from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.iceberg_lines import BY_PART, Line, new_line, three_way
 

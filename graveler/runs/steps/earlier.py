@@ -16,6 +16,7 @@ from graveler.reads.stores import Stores
 from graveler.refs.history import is_ancestor
 from graveler.repository.reconciliation import Trees, applied, keep_bytes, trees_of, values_at
 from graveler.repository.strategies import conflict_of
+from graveler.repository.tables import places_of, undone_tables
 from graveler.repository.writes.borrowed import Hold
 from graveler.runs.record import RunRecord
 
@@ -115,7 +116,8 @@ def _without(
     own = claims.of(writer)
     tables = units_of(log for path in own if (log := log_of(path)) is not None)
     if keeps_tables:
-        paths = [path for path in own if not path.startswith(tables)]
+        kept = (*tables, *places_of(own))
+        paths = [path for path in own if not path.startswith(kept)]
     else:
         paths = list(own)
         _check_tables(stores, trees.files, own, tables)
@@ -126,6 +128,9 @@ def _without(
         stack.withdraw([writer])
         if stack.value is not now:
             files[path] = stack.value
+    for place, values in undone_tables(stores, trees.files, writer, paths, files):
+        files = {path: value for path, value in files.items() if not path.startswith(place)}
+        files |= values
     if len(paths) == len(own):
         claims.put_stored(writer, b"", None)
     if any(files.values()):

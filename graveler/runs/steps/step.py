@@ -320,7 +320,7 @@ class Step(RunBranch):
         what = f"step {self.step!r} of run {self.run.key!r}"
         start = trees_of(work.start)
         both = Reconciliation.of(stores, None, start, trees_of(done), trees, joins=True)
-        files = merge_trees(
+        merged = merge_trees(
             stores,
             base=start.files,
             source=done.metarange,
@@ -328,5 +328,5 @@ class Step(RunBranch):
             strategy=both.settled,
             what=what,
             lines=(done, head),
-        ).metarange
-        return reconciled(stores, both, files, what=what, lines=(done, head))
+        )
+        return reconciled(stores, both, merged, what=what, lines=(done, head))

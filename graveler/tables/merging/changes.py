@@ -19,8 +19,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import VoidTransform
 
-RUN = "graveler.run"
-"""Property in the summary of a snapshot: the run that made it."""
+from graveler.tables.metadata import RUN, UNDOES, note_of
+
 _Keys = tuple[tuple[int, str], ...]
 
 
@@ -147,6 +147,11 @@ class Change:
         return self._with(added=self.inverse)
 
     @property
+    def is_undo(self) -> bool:
+        """Whether it undoes a snapshot, so that it is about known files and has no filter."""
+        return self.inverse or bool(note_of(self.snapshot, UNDOES))
+
+    @property
     def is_compaction(self) -> bool:
         """Whether it changes files, and no rows."""
         summary = self.snapshot.summary
@@ -155,7 +160,7 @@ class Change:
     @property
     def is_append(self) -> bool:
         """Whether it only adds data, whatever its operation is called."""
-        if self.inverse or any(one.content == ManifestContent.DELETES for one in self.own):
+        if self.is_undo or any(one.content == ManifestContent.DELETES for one in self.own):
             return False
         return all(one.deleted_files_count == 0 for one in self.own) or not self.removed
 
@@ -169,8 +174,7 @@ class Change:
     @property
     def run(self) -> str:
         """The run that made the snapshot, or nothing."""
-        summary = self.snapshot.summary
-        return str(summary.additional_properties.get(RUN, "")) if summary else ""
+        return note_of(self.snapshot, RUN)
 
     def adding(self, *contents: DataFileContent) -> Places:
         """Return the partitions to which it adds files of some contents."""
@@ -191,7 +195,7 @@ class Change:
     def marked(self) -> Places:
         """The partitions of files whose rows its delete files mark, or no longer mark."""
         kinds = [DataFileContent.POSITION_DELETES]
-        if self.inverse:  # new equality deletes apply to compacted files, too
+        if self.is_undo:  # new equality deletes apply to compacted files, too
             kinds.append(DataFileContent.EQUALITY_DELETES)
         found = [entry for entry in self._entries if entry.data_file.content in kinds]
         return Places(self.metadata).of(found)

@@ -1,8 +1,11 @@
-"""What a merge of a table refuses, and the rule of three sides."""
+"""The results of a merge of a table, and the rule of three sides. They need no library."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
 
 _SHOWN = 5
 
@@ -36,6 +39,22 @@ class TableConflict:
             f"table {self.table!r}: {self.operation} by {self.source!r}{where} against {self.dest!r}: "
             f"{self.reason}; nothing has landed: do it again from the present head"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTable:
+    """The result of a merge.
+
+    Attributes:
+        metadata: The merged metadata. It is not written yet, unless it is that of one side, which can
+            have dropped the table.
+        files: The manifests and manifest lists that the merge has written.
+        side: ``source`` or ``dest`` if the table of that side is the result as it is; or None.
+    """
+
+    metadata: "TableMetadata | None"
+    files: tuple[str, ...] = ()
+    side: str | None = None
 
 
 class Refusal(Exception):

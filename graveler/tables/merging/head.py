@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, In, IsNull, Or, Reference
@@ -37,6 +38,7 @@ from graveler.tables.merging.changes import (
     manifests_of,
     schema_of,
 )
+from graveler.tables.metadata import UNDOES, note_of
 
 _In: Any = In  # their signatures are those of records
 _IsNull: Any = IsNull
@@ -136,7 +138,7 @@ class Head:
         self.number += self.version > 1
         number = change.snapshot.snapshot_id
         if change.inverse:
-            number = int(self.ids.unique()[-15:], 16)
+            number = self._undoing(number)
         manifests = [*self._added(change, number)]
         for manifest, entries in plan.lists:
             manifests.append(
@@ -170,6 +172,12 @@ class Head:
             self.renumber(change)
         self.snapshot, self.manifests = change.snapshot.model_copy(update=update), manifests
         self.snapshots.append(self.snapshot)
+
+    def _undoing(self, number: int) -> int:
+        """Return the id of the snapshot that undoes one: the same whenever the same is undone."""
+        there = [*self.metadata.snapshots, *self.snapshots]
+        before = sum(note_of(one, UNDOES) == str(number) for one in there)
+        return int(sha256(f"{number} {before}".encode()).hexdigest()[:15], 16)
 
     def with_schema(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot of the source with the id that its schema has here."""
@@ -267,6 +275,8 @@ class Head:
                     count = counts.add_file if adds else counts.remove_file
                     count(entry.data_file, schema_of(self.metadata, spec), spec)
             properties = counts.build()
+            if change.inverse:
+                properties[UNDOES] = str(change.snapshot.snapshot_id)
         else:
             kept = old.additional_properties.items()
             properties = {key: value for key, value in kept if not key.startswith(_STALE)}

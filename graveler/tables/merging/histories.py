@@ -9,6 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from graveler.tables.merging.changes import Change, last_number, manifests_of
 from graveler.tables.merging.conflicts import Refusal
+from graveler.tables.metadata import UNDOES, WRITER, note_of
 
 
 def ancestry(metadata: TableMetadata, number: int | None) -> dict[int, Snapshot]:
@@ -66,6 +67,36 @@ class Histories:
             and _list_of(dest) == _list_of(base)
             and last_number(dest) == last_number(base),
         )
+
+
+def undoing(metadata: TableMetadata, writer: str, io: FileIO) -> Histories | None:
+    """Return what it takes to undo the snapshots of a writer; None if it has none that was not undone.
+
+    Changes of others since the first of them are those of the destination.
+    """
+    line = ancestry(metadata, metadata.current_snapshot_id)
+    undone: set[str] = set()
+    mine: list[Snapshot] = []
+    others: list[Snapshot] = []
+    since = 0
+    for number, snapshot in line.items():
+        stands, target = str(number) not in undone, note_of(snapshot, UNDOES)
+        if stands and target:
+            undone.add(target)
+        if stands and note_of(snapshot, WRITER) == writer:
+            mine.append(snapshot)
+            since = len(others)
+        else:
+            others.append(snapshot)
+    if not mine:
+        return None
+    return Histories(
+        lost=[Change(metadata, one, io).undone() for one in mine],
+        gained=[],
+        theirs=[Change(metadata, one, io) for one in reversed(others[:since])],
+        complete=True,
+        continues=False,
+    )
 
 
 def _list_of(metadata: TableMetadata) -> str | None:

@@ -81,7 +81,7 @@ class _Rebase:
             met = change.positions.meeting(lost.touched)
             if met is not None:
                 raise self._needs(change, met)
-        if change.inverse and self.head.plan(change.added).removed:
+        if change.is_undo and self.head.plan(change.added).removed:
             raise self._refusal(change, None, "the files that it brings back are there already")
         self._undo_compactions(change)
         plan = self.head.plan(change.removed)
@@ -96,13 +96,13 @@ class _Rebase:
         self.head.add(change, plan)
 
     def _compare(self, change: Change, other: Change) -> None:
-        if not change.inverse:  # an inverse is about known files
+        if not change.is_undo:
             self._compare_new_data(change, other)
         elif (met := change.marked.meeting(other.rewritten)) is not None:
             reason = "rows that it brings back were in files that have been removed since the base"
             raise self._refusal(change, other, reason, met)
-        # deletes apply to files that an inverse brings back, too
-        rewritten = change.touched if change.inverse else change.rewritten
+        # deletes apply to files that an undo brings back, too
+        rewritten = change.touched if change.is_undo else change.rewritten
         met = rewritten.meeting(other.deletes) if change.data.any else None
         if met is not None:
             reason = "rows were deleted since the base from files that it rewrites or brings back"

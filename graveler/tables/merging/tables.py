@@ -1,5 +1,6 @@
 """The merge of one table: the metadata of base, source and destination become one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,9 @@ from pyiceberg.table.snapshots import MetadataLogEntry, Snapshot, SnapshotLogEnt
 
 from graveler.base.clock import Clock, IdSource, unix_us
 from graveler.tables.merging.changes import last_number
-from graveler.tables.merging.conflicts import Refusal, TableConflict
+from graveler.tables.merging.conflicts import MergedTable, Refusal, TableConflict
 from graveler.tables.merging.head import Head
-from graveler.tables.merging.histories import Histories, ancestry
+from graveler.tables.merging.histories import Histories, ancestry, undoing
 from graveler.tables.merging.rebase import rebase
 from graveler.tables.merging.rules import (
     Sides,
@@ -40,21 +41,6 @@ class TableSide:
     metadata: TableMetadata | None
     location: str
     run: str
-
-
-@dataclass(frozen=True, slots=True)
-class MergedTable:
-    """The result of a merge.
-
-    Attributes:
-        metadata: The merged metadata. It is not written yet, unless it is that of one side.
-        files: The manifests and manifest lists that the merge has written.
-        side: ``source`` or ``dest`` if the table of that side is the result as it is; or None.
-    """
-
-    metadata: TableMetadata
-    files: tuple[str, ...] = ()
-    side: str | None = None
 
 
 def merge_table(
@@ -90,28 +76,85 @@ def merge_table(
     Raises:
         OSError: A manifest is not there, or cannot be written.
     """
-    head = None
-    try:
+
+    def histories() -> tuple[Sides, Histories] | str:
         if base is None:
             raise Refusal("create", "both sides created the table")
         if source.metadata is None or dest.metadata is None:
             raise Refusal("drop", "one side dropped the table, and the other one changed it")
         if source.metadata == base or source.metadata == dest.metadata:
-            return MergedTable(dest.metadata, side="dest")
+            return "dest"
         if dest.metadata == base:
-            return MergedTable(source.metadata, side="source")
-        location = {"location": folder or dest.metadata.location}
-        sides = _level(base, source.metadata, dest.metadata.model_copy(update=location))
-        histories = Histories.of(*sides, io)
-        head = _start(sides, io, unix_us(clock.now()) // 1000, ids)
-        if not histories.continues:
-            rebase(head, histories)
-        metadata = _finished(sides, head, histories, dest.location)
+            return "source"
+        sides = _level(base, source.metadata, dest.metadata)
+        return sides, Histories.of(*sides, io)
+
+    return _rebased(table, source, dest, histories, _Terms(io, clock, ids, folder))
+
+
+def undo_writer(
+    table: str,
+    side: TableSide,
+    writer: str,
+    io: FileIO,
+    *,
+    clock: Clock,
+    ids: IdSource,
+    folder: str | None,
+) -> MergedTable | TableConflict:
+    """Undo the snapshots of a writer, by the rules of a merge; what others did since stays.
+
+    Args:
+        table: The name of the table, for conflicts.
+        side: The table.
+        writer: The branch of the step that made the snapshots.
+        io: Reads its files and writes new ones.
+        clock: Time of the new snapshots.
+        ids: Names of the new files.
+        folder: The location of the result.
+    """
+
+    def histories() -> tuple[Sides, Histories] | str:
+        metadata = side.metadata
+        found = metadata and undoing(metadata, writer, io)
+        return ((metadata, metadata, metadata), found) if metadata and found else "dest"
+
+    return _rebased(table, side, side, histories, _Terms(io, clock, ids, folder))
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    io: FileIO
+    clock: Clock
+    ids: IdSource
+    folder: str | None
+
+
+def _rebased(
+    table: str,
+    source: TableSide,
+    dest: TableSide,
+    histories: Callable[[], tuple[Sides, Histories] | str],
+    terms: _Terms,
+) -> MergedTable | TableConflict:
+    head = None
+    try:
+        found = histories()
+        if isinstance(found, str):
+            one = source if found == "source" else dest
+            return MergedTable(one.metadata, side=found)
+        (base, ours, theirs), changes = found
+        location = terms.folder or theirs.location
+        sides = base, ours, theirs.model_copy(update={"location": location})
+        head = _start(sides, terms.io, unix_us(terms.clock.now()) // 1000, terms.ids)
+        if not changes.continues:
+            rebase(head, changes)
+        metadata = _finished(sides, head, changes, dest.location)
         clear_manifest_cache()  # it keeps sequence numbers by path, and carried manifests have new ones
         return MergedTable(metadata, tuple(head.files))
     except Refusal as refusal:
         for path in head.files if head else ():
-            io.delete(path)
+            terms.io.delete(path)
         return TableConflict(
             table,
             refusal.operation,
