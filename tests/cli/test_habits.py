@@ -93,14 +93,17 @@ def test_each_verb_is_in_the_module_that_the_table_names():
 
 
 # modules that a verb of this kind has no use for
-UNUSED = {"boto3", "numpy", "pandas", "pyarrow", "pyspark", "rich", "sqlalchemy", "ssl"}
+UNUSED = {"boto3", "numpy", "pandas", "pyarrow", "pydantic", "pyspark", "rich", "sqlalchemy", "ssl"}
 READS = (
-    "ls|stat main:a|cat main:a|log|diff main~1 main|branch list|status|repo list|tree|du|run list"
+    "ls|stat main:a|cat main:a|log -n 1|diff main~1 main|branch list|status|repo list|tree|du|run list"
+    "|why main:a"
 )
 LOOKS = "status|tree|du|cat main:a|head main:a|diff main~1 main --stat|ls main:*"
 WRITES = "put a main:b|rm main:a|branch create x|tag create y|commit -m b --allow-empty|undo main"
 # verbs that show runs, or read the footers of tables, need gates' records
-OF_GATES = {"status", "head", "run"}
+OF_GATES = {"status", "head", "run", "why"}
+    f"graveler.gates.checks.{name}" for name in ("columns", "dbt", "rows", "schemas", "tables")
+}
 
 
 @pytest.mark.parametrize("call", [*READS.split("|"), *LOOKS.split("|"), *WRITES.split("|")])
