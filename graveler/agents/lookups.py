@@ -11,7 +11,7 @@ from graveler.agents.answers import MOST_ITEMS, page
 from graveler.agents.query import run_query
 from graveler.agents.session import AgentSession, PathOf, Text
 from graveler.frames.first_rows import form_of, plain_value, rows_of
-from graveler.gates.footers import reading
+from graveler.frames.footers import reading
 from graveler.lake import Lake
 from graveler.lake.shapes import shape_of
 from graveler.reads.view import View

@@ -15,6 +15,7 @@ from graveler.errors import (
     NotFoundError,
     ObjectNotFoundError,
 )
+from graveler.frames.footers import Footer
 from graveler.frames.tables import ReadableTables
 from graveler.gates.declaration import (
     ANYTHING,
@@ -25,7 +26,6 @@ from graveler.gates.declaration import (
     Guarded,
     input_of,
 )
-from graveler.gates.footers import Footer
 from graveler.gates.source import AFTER, BEFORE, Difference, Earlier, Source
 from graveler.gates.statistics import STATISTICS, Past, Statistics, brought, statistics
 from graveler.model import Change, Commit, Entry

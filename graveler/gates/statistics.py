@@ -22,8 +22,8 @@ from graveler.base.bounded import csv_rows
 from graveler.base.names import path_key
 from graveler.base.records import PLAIN, Schema, decode_json
 from graveler.errors import CorruptionError
+from graveler.frames.footers import Column, Files, Footer, merged, read_footer, reading
 from graveler.gates.declaration import plain
-from graveler.gates.footers import Column, Files, Footer, merged, read_footer, reading
 from graveler.model import Change, Commit, Entry
 from graveler.reads.stores import Stores
 from graveler.refs.history import log

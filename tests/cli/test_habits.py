@@ -100,8 +100,8 @@ READS = (
 )
 LOOKS = "status|tree|du|cat main:a|head main:a|diff main~1 main --stat|ls main:*"
 WRITES = "put a main:b|rm main:a|branch create x|tag create y|commit -m b --allow-empty|undo main"
-# verbs that show runs, or read the footers of tables, need gates' records
-OF_GATES = {"status", "head", "run", "why"}
+# verbs that show runs need gates' records
+OF_GATES = {"status", "run", "why"}
     f"graveler.gates.checks.{name}" for name in ("columns", "dbt", "rows", "schemas", "tables")
 }
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import graveler
 from graveler import checks
+from graveler.frames.footers import read_footer
 from graveler.gates import Candidate, Gate
-from graveler.gates.footers import read_footer
 from graveler.gates.statistics import STATISTICS, Statistics, statistics
 from graveler.model import Entry
 from graveler.objects.memory import MemoryStore

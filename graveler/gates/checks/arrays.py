@@ -25,8 +25,8 @@ from graveler.base.bounded import (
     text_columns,
 )
 from graveler.errors import InvalidInputError
+from graveler.frames.footers import Files, open_parquet, reading
 from graveler.gates.checks.base import in_utc
-from graveler.gates.footers import Files, open_parquet, reading
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values

@@ -10,6 +10,7 @@ from typing import Any
 
 from graveler.base.names import read_hour
 from graveler.errors import InvalidInputError
+from graveler.frames.footers import Column, Files, arrow
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import (
     Rule,
@@ -20,7 +21,6 @@ from graveler.gates.checks.base import (
     in_utc,
     of_files,
 )
-from graveler.gates.footers import Column, Files, arrow
 from graveler.gates.statistics import counts, footer_of
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values

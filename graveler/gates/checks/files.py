@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from graveler.errors import CorruptionError, InvalidInputError
+from graveler.frames.footers import Files, reading
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import (
     Rule,
@@ -17,7 +18,6 @@ from graveler.gates.checks.base import (
     of_files,
 )
 from graveler.gates.checks.columns import column_bounds
-from graveler.gates.footers import Files, reading
 from graveler.gates.statistics import csv_header, footer_of
 from graveler.model import LONGEST_DURATION, Entry
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from graveler.base.arguments import choice
 from graveler.errors import InvalidInputError
+from graveler.frames.footers import Files
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import Rule, built_in, of_files
-from graveler.gates.footers import Files
 from graveler.gates.statistics import counts, csv_header, footer_of, kind_of
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values

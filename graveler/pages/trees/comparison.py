@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from graveler.errors import GravelerError
 from graveler.frames.first_rows import cell_text, form_of
+from graveler.frames.footers import read_footer, reading
 from graveler.frames.tables import Ref
-from graveler.gates.footers import read_footer, reading
 from graveler.lake import Repository
 from graveler.model import Change, ChangeKind, Conflict, Entry
 from graveler.pages.page import Page, limited

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, NamedTuple
 from graveler.base.names import path_key
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.frames.first_rows import LINE, cell_text, column_names, form_of, rows_of
+from graveler.frames.footers import Column, Footer, read_footer, reading
 from graveler.frames.tables import Ref
-from graveler.gates.footers import Column, Footer, read_footer, reading
 from graveler.lake import Repository
 from graveler.model import Commit, Entry
 from graveler.objects.verified import RangedFile

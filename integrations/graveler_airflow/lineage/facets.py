@@ -20,8 +20,8 @@ from openlineage.client.facet_v2 import (
 )
 
 from graveler.errors import GravelerError
+from graveler.frames.footers import Footer, read_footer
 from graveler.gates import Candidate
-from graveler.gates.footers import Footer, read_footer
 from graveler.lake import Ref, Repository
 from graveler.model import ChangeKind, Entry
 from graveler_airflow.hook import GravelerHook

@@ -82,7 +82,7 @@ def _head(session: Session, file: str, *, rows: Annotated[int, {"min": 0}] = 10)
 
 def _rows(view: "View", path: str) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a file, or of all tables of a folder or a pattern."""
-    from graveler.gates.footers import reading
+    from graveler.frames.footers import reading
 
     for entry in chosen(view, path):
         form = form_of(entry)
