@@ -24,8 +24,8 @@ Check = Callable[[Candidate], bool | str | None]
 """Passes by returning None or True. False, a text (the reason), an AssertionError or any
 other exception is a refusal."""
 
-BUILT_IN: dict[str, Callable[..., "Gate"]] = {}
-"""The built-in checks by kind: the functions that return their gates."""
+BUILT_IN: dict[str, Callable[..., "Gate"] | None] = {}
+"""The built-in checks by kind: the functions that return their gates; None for those that are not loaded."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FACTORIES: set[Callable[..., Any]] = set()
@@ -218,7 +218,7 @@ def as_gate(check: Gate | Check) -> Gate:
     if isinstance(check, Gate):
         return check
     given: Any = check
-    kind = next((kind for kind, make in BUILT_IN.items() if given is make), "")
+    kind = next((kind for kind, make in BUILT_IN.items() if make and given is make), "")
     if kind or not callable(check):
         wrong = f"checks.{kind}, which makes one: call it" if kind else f"{check!r}"
         raise InvalidInputError(

@@ -7,30 +7,29 @@ is refused, because it is most often mistyped; ``missing="allow"`` permits it. A
 a check could never refuse or never pass raise InvalidInputError.
 """
 
-from graveler.gates.checks.columns import accepted_values, in_range, not_null, refers_to, unique
-from graveler.gates.checks.dbt import dbt_results
-from graveler.gates.checks.files import file_format, file_size, freshness
-from graveler.gates.checks.paths import nothing_deleted_outside, only_within
-from graveler.gates.checks.rows import row_count, row_count_change, same_hour
-from graveler.gates.checks.schemas import schema
-from graveler.gates.checks.tables import pandera, sql
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "accepted_values",
-    "dbt_results",
-    "file_format",
-    "file_size",
-    "freshness",
-    "in_range",
-    "not_null",
-    "nothing_deleted_outside",
-    "only_within",
-    "pandera",
-    "refers_to",
-    "row_count",
-    "row_count_change",
-    "same_hour",
-    "schema",
-    "sql",
-    "unique",
-]
+from graveler.base.exports import lazy_names
+from graveler.gates.gate import BUILT_IN
+
+if TYPE_CHECKING:
+    from graveler.gates.checks.columns import accepted_values as accepted_values
+    from graveler.gates.checks.columns import in_range as in_range
+    from graveler.gates.checks.columns import not_null as not_null
+    from graveler.gates.checks.columns import refers_to as refers_to
+    from graveler.gates.checks.columns import unique as unique
+    from graveler.gates.checks.dbt import dbt_results as dbt_results
+    from graveler.gates.checks.files import file_format as file_format
+    from graveler.gates.checks.files import file_size as file_size
+    from graveler.gates.checks.files import freshness as freshness
+    from graveler.gates.checks.paths import nothing_deleted_outside as nothing_deleted_outside
+    from graveler.gates.checks.paths import only_within as only_within
+    from graveler.gates.checks.rows import row_count as row_count
+    from graveler.gates.checks.rows import row_count_change as row_count_change
+    from graveler.gates.checks.rows import same_hour as same_hour
+    from graveler.gates.checks.schemas import schema as schema
+    from graveler.gates.checks.tables import pandera as pandera
+    from graveler.gates.checks.tables import sql as sql
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)
+BUILT_IN.update(dict.fromkeys(__all__))

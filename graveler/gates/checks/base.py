@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import wraps
+from importlib import import_module
 from inspect import BoundArguments, Parameter, Signature, signature
 from math import isnan
 from types import NoneType, UnionType
@@ -101,7 +102,7 @@ def gate_of(kind: str, parameters: Mapping[str, Any]) -> Gate:
             f"no built-in check {kind!r}: there are {', '.join(sorted(BUILT_IN))}; a check of your "
             "own is named package.module:name"
         )
-    define = getattr(BUILT_IN[kind], "__wrapped__")  # noqa: B009 - wraps() sets it
+    define = getattr(import_module(__name__.rpartition(".")[0]), kind).__wrapped__
     taken = _signature(define)
     given = {"prefix": "", **parameters} if "prefix" in taken.parameters else parameters
     if unknown := [name for name in given if name not in taken.parameters]:
