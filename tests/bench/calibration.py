@@ -23,7 +23,7 @@ STEPS = 1_000_000
 def calibration(folder: Path) -> list[Result]:
     """Measure a bare interpreter start, a bare SHA-256, a bare fsync and a bare scan."""
     progress("the machine without graveler")
-    start = median(clocked(lambda: python("-c", "pass")) for _ in range(TIMES))
+    start = median(clocked(lambda: python(folder / "compiled", "-c", "pass")) for _ in range(TIMES))
     body = os.urandom(SIZE)
     digest = median(timed(lambda: sha256(body).digest()) for _ in range(TIMES))
     syncs = _syncs(folder / "synced")

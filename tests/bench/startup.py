@@ -1,5 +1,9 @@
-"""The start time of a process: the import, and verbs of the command line with both sets of stores."""
+"""The start time of a process: the import, and verbs of the command line with both sets of stores.
 
+Modules are compiled once, as those of an installed package are.
+"""
+
+import os
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -31,20 +35,29 @@ VERBS = (
 )
 
 
-def python(*arguments: str) -> None:
-    """Run the interpreter in a separate process."""
+def python(compiled: Path, *arguments: str) -> None:
+    """Run the interpreter in a separate process, with the compiled modules of a folder."""
     subprocess.run(
-        [sys.executable, *arguments], check=True, input=b"a,b\n", stdout=subprocess.DEVNULL
+        [sys.executable, *arguments],
+        check=True,
+        input=b"a,b\n",
+        stdout=subprocess.DEVNULL,
+        env={
+            **os.environ,
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(compiled),
+        },
     )
 
 
 def startup(folder: Path) -> list[Result]:
     """Compare a bare interpreter and the import, and time verbs, each in a separate process."""
     progress("starts of processes")
+    compiled = folder / "compiled"
     seconds: dict[str, list[float]] = {"pass": [], "import graveler": []}
     for _ in range(TIMES):
         for code, times in seconds.items():
-            times.append(clocked(lambda: python("-c", code)))  # noqa: B023 - called now
+            times.append(clocked(lambda: python(compiled, "-c", code)))  # noqa: B023 - called now
     bare, imported = (median(times) for times in seconds.values())
     with ExitStack() as servers:
         return [
@@ -55,8 +68,10 @@ def startup(folder: Path) -> list[Result]:
                 "a bare interpreter's start",
                 f"{ms(imported)} and {ms(bare)}, medians of {TIMES}",
             ),
-            _slowest("SQLite and a folder", _local(folder / "local"), SQLITE_LIMIT),
-            _slowest("PostgreSQL and S3", _remote(folder / "remote", servers), SERVERS_LIMIT),
+            _slowest("SQLite and a folder", _local(folder / "local"), compiled, SQLITE_LIMIT),
+            _slowest(
+                "PostgreSQL and S3", _remote(folder / "remote", servers), compiled, SERVERS_LIMIT
+            ),
         ]
 
 
@@ -93,7 +108,7 @@ def _remote(folder: Path, servers: ExitStack) -> Path:
     return folder
 
 
-def _slowest(stores: str, folder: Path, limit: float) -> Result:
+def _slowest(stores: str, folder: Path, compiled: Path, limit: float) -> Result:
     """Time each verb; judge the slowest."""
     with graveler.open(folder) as lake:
         main = lake.create_repository("bench").branch("main")
@@ -101,7 +116,9 @@ def _slowest(stores: str, folder: Path, limit: float) -> Result:
         main.commit("a file")
     times = {
         verb[0]: median(
-            clocked(lambda: python("-m", "graveler", "-C", str(folder), *verb))  # noqa: B023 - called now
+            clocked(
+                lambda: python(compiled, "-m", "graveler", "-C", str(folder), *verb)  # noqa: B023 - called now
+            )
             for _ in range(TIMES)
         )
         for verb in VERBS
