@@ -4,7 +4,7 @@ Each branch has a folder of its own for the files of a table, and two properties
 what they allow would delete files that other refs need.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,10 @@ from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
     AddSnapshotUpdate,
+    AddSortOrderUpdate,
     AssertCreate,
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
@@ -24,6 +27,9 @@ from pyiceberg.table.update import (
     AssertTableUUID,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
     SetLocationUpdate,
     TableRequirement,
     TableUpdate,
@@ -60,6 +66,7 @@ UNDOES = "graveler.undoes"
 """In the summary of a snapshot: the snapshot whose changes it undoes."""
 _FORMATS = ("1", "2")
 _DIGITS = 32
+_LAST = -1
 
 
 def folder_of(owner: str, uuid: UUID) -> str:
@@ -136,18 +143,15 @@ def updated(
         if base is None:
             empty = MetastoreCatalog._empty_table_metadata()
             issued = SetLocationUpdate(location=location)
-            found = update_table_metadata(empty, (*updates, issued), enforce_validation=True)
+            planned = _numbered(empty, (*updates, issued))
+            found = update_table_metadata(empty, (*planned,), enforce_validation=True)
         else:
-            found = update_table_metadata(
-                base, tuple(_possible(base, updates)), metadata_location=location
-            )
+            planned = _numbered(base, _possible(base, updates))
+            found = update_table_metadata(base, (*planned,), metadata_location=location)
     except (ValueError, LookupError, TypeError, ValidationError) as error:
         if any(words in str(error) for words in _OVERTAKEN):
             raise CommitFailedException(f"Requirement failed: {error}") from error
         raise InvalidInputError(f"an update is not possible: {error}") from error
-    schemas = [schema.schema_id for schema in found.schemas]
-    if len({*schemas}) < len(schemas):  # PyIceberg would keep two of one id
-        raise CommitFailedException(f"Requirement failed: schema {schemas[-1]} already exists")
     if base is not None:
         check_properties(found.properties, whole=True)
         if found.table_uuid != base.table_uuid:
@@ -193,6 +197,74 @@ def _possible(base: TableMetadata, updates: Sequence[TableUpdate]) -> list[Table
         for each in updates
         if not isinstance(each, SetLocationUpdate)
     ]
+
+
+class _Ids:
+    """The ids that a client gives to what it adds, and those that this has in the table.
+
+    Args:
+        there: What the table has, by id.
+    """
+
+    def __init__(self, there: dict[int, object]) -> None:
+        self._there = there
+        self._given: dict[int | None, int] = {}
+
+    def add(self, number: int, what: object) -> int | None:
+        """Return a free id for what is added; None if the table has it."""
+        same = next((known for known, each in self._there.items() if each == what), None)
+        free = max(self._there) + 1 if number in self._there else number
+        self._given[number] = self._given[_LAST] = free if same is None else same
+        self._there.setdefault(self._given[_LAST], what)
+        return free if same is None else None
+
+    def of(self, number: Any) -> Any:
+        """Return the id in the table for one that the client names."""
+        return self._given.get(number, number)
+
+
+def _numbered(base: TableMetadata, updates: Iterable[TableUpdate]) -> Iterator[TableUpdate]:
+    """Yield updates in which new schemas and sort orders have free ids, as in Iceberg's own catalog.
+
+    Another client may have added something meanwhile: the same, or another one with its id. A spec keeps
+    its id, because manifests name it; PyIceberg refuses it if the id was taken.
+    """
+    schemas = _Ids({each.schema_id: each for each in base.schemas})
+    orders = _Ids({each.order_id: each.fields for each in base.sort_orders})
+    specs = _Ids({each.spec_id: each for each in base.partition_specs})
+    for each in updates:
+        match each:
+            case AddSchemaUpdate(schema_=schema):
+                if (free := schemas.add(schema.schema_id, schema)) is not None:
+                    new = schema.model_copy(update={"schema_id": free})
+                    yield each.model_copy(update={"schema_": new})
+            case AddSortOrderUpdate(sort_order=order):
+                if (free := orders.add(order.order_id, order.fields)) is not None:
+                    sorted_ = order.model_copy(update={"order_id": free})
+                    yield each.model_copy(update={"sort_order": sorted_})
+            case AddPartitionSpecUpdate(spec=spec):
+                if specs.add(spec.spec_id, spec) is not None:
+                    yield each
+            case _:
+                yield _renamed(each, schemas, orders, specs)
+
+
+def _renamed(update: TableUpdate, schemas: _Ids, orders: _Ids, specs: _Ids) -> TableUpdate:
+    """Return an update that names what was added by its id in the table."""
+    changed: dict[str, Any] = {}
+    match update:
+        case SetCurrentSchemaUpdate(schema_id=number):
+            changed["schema_id"] = schemas.of(number)
+        case SetDefaultSortOrderUpdate(sort_order_id=number):
+            changed["sort_order_id"] = orders.of(number)
+        case SetDefaultSpecUpdate(spec_id=number):
+            changed["spec_id"] = specs.of(number)
+        case AddSnapshotUpdate(snapshot=snapshot):
+            named = {"schema_id": schemas.of(snapshot.schema_id)}
+            changed["snapshot"] = snapshot.model_copy(update=named)
+        case _:
+            pass
+    return update.model_copy(update=changed)
 
 
 def check_location(location: str, updates: Sequence[TableUpdate]) -> None:

@@ -12,8 +12,6 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table.update import (
-    AddSchemaUpdate,
-    AddSnapshotUpdate,
     AssertCreate,
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
@@ -329,18 +327,3 @@ def test_a_table_is_registered_over_another(repo, main):
         loaded = main.load_table(f"db.{name}")
         logged = {each.metadata_file for each in loaded.metadata.metadata_log}
         assert named_files(loaded) - logged <= entry_files(repo, table=f"db/{name}/")
-
-
-def test_what_another_client_has_added_is_not_added_again(repo, main):
-    table = with_table(main, 1)
-    with table.update_schema() as update:
-        update.add_column("carrier", StringType())
-    head = repo.branch("main").head
-    other = table.schema().model_copy(update={"schema_id": 1, "fields": table.schema().fields[:1]})
-    for update in (
-        AddSchemaUpdate.model_validate({"schema": other}),
-        AddSnapshotUpdate(snapshot=table.current_snapshot()),
-    ):
-        with pytest.raises(CommitFailedException, match="already exists"):
-            main.commit_table(table, (), (update,))
-    assert repo.branch("main").head == head
