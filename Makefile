@@ -27,7 +27,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .SUFFIXES:
 .PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-keep bench-ui bench-scale bench-spark storm torture
 .PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-iceberg-merges test-package test-ui test-lowest
-.PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference
+.PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference test-iceberg-kit
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -47,8 +47,8 @@ test: $(READY) ## the tests of behaviour: about five minutes on two cores
 test-real: $(READY) $(DBT_READY) tools ## Airflow, Dagster, Spark, servers, killed processes
 	$(PYTEST) tests/real $(ARGS)
 
-# .ci/run does not run the following tests, which take long. test-s3a and test-delta fetch jars into
-# build/jars.
+# .ci/run does not run the following tests, which take long. test-s3a, test-delta and
+# test-iceberg-kit fetch jars into build/jars.
 test-spark: WORKERS = 2
 test-spark: $(READY) ## all tests of Spark in local sessions
 	$(PYTEST) tests/spark tests/real/spark tests/long/spark $(ARGS)
@@ -104,6 +104,10 @@ test-package: $(READY) ## the wheel and the source package on Python 3.11, 3.12 
 
 test-iceberg-merges: $(READY) ## 2,000 random histories of two branches of an Iceberg table, against a plain model
 	$(BIN)/python -m tests.harness.iceberg_merges $(or $(ARGS),2000)
+
+test-iceberg-kit: $(READY) ## Iceberg's compatibility kit on a branch, while others move; fetches 74 MB once
+	$(BIN)/python -m tests.jars iceberg-kit build/jars/iceberg-kit
+	$(BIN)/python -m pytest tests/long/iceberg_kit $(ARGS)
 
 # The tests of what needs no orchestrator, no Spark and no packages beside graveler's own. Old packages
 # warn of newer ones, so warnings are no errors, and programs whose warnings are errors do not run.

@@ -11,6 +11,9 @@ def test_coordinates_stand_for_an_address(monkeypatch):
     assert re.fullmatch(
         rf"https://[^/]+/maven2/{place}", address_of("io.delta:delta-storage:4.1.0")
     )
+    place = "org/apache/iceberg/iceberg-core/1.11.0/iceberg-core-1.11.0-tests.jar"
+    assert address_of("org.apache.iceberg:iceberg-core:1.11.0:tests").endswith(f"/{place}")
+    place = "io/delta/delta-storage/4.1.0/delta-storage-4.1.0.jar"
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://mirror.example/maven")
     assert address_of("io.delta:delta-storage:4.1.0") == f"https://mirror.example/maven/{place}"
 

@@ -36,10 +36,10 @@ def central() -> str:
 
 
 def address_of(coordinates: str) -> str:
-    """Return the address of the jar of ``group:artifact:version`` in the repository."""
-    group, artifact, version = coordinates.split(":")
+    """Return the address of the jar of ``group:artifact:version[:classifier]`` in the repository."""
+    group, artifact, version, *classifier = coordinates.split(":")
     folder = f"{group.replace('.', '/')}/{artifact}/{version}"
-    return f"{central()}{folder}/{artifact}-{version}.jar"
+    return f"{central()}{folder}/{'-'.join([artifact, version, *classifier])}.jar"
 
 
 def fetch(address: str, digest: str, folder: Path) -> Path:

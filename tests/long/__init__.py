@@ -2,5 +2,5 @@
 
 ``make test-spark`` runs `spark`, after `tests/spark` and `tests/real/spark`, and
 ``make test-connect`` runs the same on Spark Connect. ``make test-cluster``, ``test-chaos``,
-``test-bench``, ``test-s3a`` and ``test-delta`` run the others.
+``test-bench``, ``test-s3a``, ``test-delta`` and ``test-iceberg-kit`` run the others.
 """
