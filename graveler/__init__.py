@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from graveler.errors import ProtectedBranchError as ProtectedBranchError
     from graveler.errors import RetryableError as RetryableError
     from graveler.errors import RunStateError as RunStateError
-    from graveler.frames.tables import Ref as Ref
     from graveler.gates import Candidate as Candidate
     from graveler.gates import Gate as Gate
     from graveler.gates import Verdict as Verdict
@@ -62,5 +61,6 @@ if TYPE_CHECKING:
     from graveler.runs.state import RunState as RunState
     from graveler.runs.steps.environment import OpenStep as OpenStep
     from graveler.runs.steps.step import Step as Step
+    from graveler.tables.views import Ref as Ref
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -16,7 +16,6 @@ from graveler.errors import (
     ObjectNotFoundError,
 )
 from graveler.frames.footers import Footer
-from graveler.frames.tables import ReadableTables
 from graveler.gates.declaration import (
     ANYTHING,
     CONTENT,
@@ -33,6 +32,7 @@ from graveler.reads.changes import change_of
 from graveler.reads.listing import Scan
 from graveler.reads.partitions import is_hidden
 from graveler.reads.stores import Stores
+from graveler.tables.views import ReadableTables
 
 _PRESENT = (AFTER, BEFORE)
 _RESTORING = frozenset({"revert", "undo"})

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
-    from graveler.iceberg.catalog import GravelerCatalog as GravelerCatalog
-    from graveler.iceberg.tables import Tables as Tables
+    from graveler.iceberg.warehouses import GravelerCatalog as GravelerCatalog
+    from graveler.tables.namespaces import Tables as Tables
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,11 +1,27 @@
-"""Warehouses: ``REPOSITORY@REF``, as clients name a catalog."""
+"""Warehouses: ``REPOSITORY@REF``, as clients name a catalog, and PyIceberg's catalog of one.
+
+::
+
+    from pyiceberg.catalog import load_catalog
+
+    catalog = load_catalog(
+        "flights",
+        **{
+            "py-catalog-impl": "graveler.iceberg.GravelerCatalog",
+            "lake": "/path/of/the/lake",
+            "warehouse": "flights@dev",
+        },
+    )
+"""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from graveler.errors import InvalidInputError
-from graveler.iceberg.tables import Tables
+from graveler.lake.shared import lake_at, location_of
 from graveler.repository.branch import Branch
+from graveler.tables.catalog import TreeCatalog
+from graveler.tables.namespaces import Tables
 
 if TYPE_CHECKING:
     from graveler.lake import Repository
@@ -45,3 +61,18 @@ def tables_of(repository: "Repository", expression: str) -> Tables:
         if repository.stores.refs.branches.find(expression) is not None:
             return Tables(Branch(repository.stores, expression))
     return Tables(repository.ref(expression))
+
+
+class GravelerCatalog(TreeCatalog):
+    """The catalog of a branch, a tag or a commit.
+
+    Properties: ``lake`` is the folder of the lake or its ``graveler.toml``, by default the lake that
+    ``GRAVELER_LAKE`` names; ``warehouse`` is ``REPOSITORY@REF``. All others are for PyIceberg's readers
+    and writers of files. The errors are those of PyIceberg and of graveler.
+    """
+
+    def __init__(self, name: str, **properties: str) -> None:
+        super().__init__(name, **properties)
+        lake = lake_at(location_of(properties.get("lake", "")))
+        repository, expression = split_warehouse(properties.get("warehouse", ""))
+        self._tables = tables_of(lake.repository(repository), expression)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
-    from graveler.frames.tables import Ref as Ref
     from graveler.lake.attachment import attach as attach
     from graveler.lake.factory import init as init
     from graveler.lake.factory import open as open
@@ -33,5 +32,6 @@ if TYPE_CHECKING:
     from graveler.runs.state import RunState as RunState
     from graveler.runs.steps.environment import OpenStep as OpenStep
     from graveler.runs.steps.step import Step as Step
+    from graveler.tables.views import Ref as Ref
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -10,13 +10,13 @@ from graveler.base import arguments as args
 from graveler.base.arguments import BranchLike, Moment, PathText, RefLike
 from graveler.display import Dot, Graph, graph, listing, title
 from graveler.errors import InvalidInputError, RefNotFoundError
-from graveler.frames.tables import Ref
 from graveler.model import Change, Commit
 from graveler.reads import changes
 from graveler.reads.stores import Stores
 from graveler.refs.expression import resolve, resolve_to_read
 from graveler.refs.history import Selection, log
 from graveler.refs.reflog import RefMove, all_moves, branch_moves
+from graveler.tables.views import Ref
 
 if TYPE_CHECKING:
     from graveler.reads.view import View

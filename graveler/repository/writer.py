@@ -9,7 +9,6 @@ from graveler.base import arguments as args
 from graveler.base.arguments import PathText, RefLike
 from graveler.base.names import is_of_run
 from graveler.errors import InvalidInputError
-from graveler.frames.tables import Ref, WritableTables
 from graveler.model import Commit, Entry, Transfer
 from graveler.objects.store import Body
 from graveler.reads.local.folders import Links, Pattern
@@ -18,6 +17,7 @@ from graveler.refs.expression import resolve_to_read
 from graveler.repository import origins
 from graveler.repository.writes import copies, folders, moves, uploads
 from graveler.repository.writes.staged import StagedWrites, new_address
+from graveler.tables.views import Ref, WritableTables
 
 if TYPE_CHECKING:
     from graveler.repository.imports.importer import Imported

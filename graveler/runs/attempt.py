@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from graveler.base.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.base.forks import watch
 from graveler.errors import FencedError, GravelerError
-from graveler.frames.tables import Ref
 from graveler.model import Commit
 from graveler.reads.view import Observed, View, observed, read_from
 from graveler.refs.expression import resolve_to_read
@@ -20,6 +19,7 @@ from graveler.repository.writes.staged import StagedWrites
 from graveler.runs import lifecycle
 from graveler.runs.record import Input, RunHandle, RunRecord, folded
 from graveler.runs.records import RunRecords
+from graveler.tables.views import Ref
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

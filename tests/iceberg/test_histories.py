@@ -12,7 +12,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table.update import SetPropertiesUpdate
 
-from graveler.iceberg.tables import TableCommit, Tables
+from graveler.tables.namespaces import TableCommit, Tables
 from tests.harness.iceberg import SCHEMA
 from tests.harness.worlds import ScriptedWorld
 

@@ -13,7 +13,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from pyiceberg.types import LongType
 
 from graveler.errors import GravelerError
-from graveler.iceberg.tables import TableCommit, Tables
+from graveler.tables.namespaces import TableCommit, Tables
 from graveler.testing.faults import ProcessDied
 from tests.harness.iceberg import SCHEMA, delays, entry_files, named_files, rows, with_table
 from tests.harness.worlds import FAULTS, interleave, struck_worlds

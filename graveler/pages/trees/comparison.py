@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from graveler.errors import GravelerError
 from graveler.frames.first_rows import cell_text, form_of
 from graveler.frames.footers import read_footer, reading
-from graveler.frames.tables import Ref
 from graveler.lake import Repository
 from graveler.model import Change, ChangeKind, Conflict, Entry
 from graveler.pages.page import Page, limited
 from graveler.pages.query import Query
 from graveler.pages.trees.places import expression_of, shell_word
+from graveler.tables.views import Ref
 
 COUNTED = 10_000
 """A page counts so many changes."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from graveler.base.names import path_key
 from graveler.display import printable
 from graveler.errors import InvalidInputError
-from graveler.frames.tables import Ref
 from graveler.lake import Repository
 from graveler.model import PATH_BYTES, BranchRecord, Change, Commit, Prefix
 from graveler.pages.page import Page
@@ -19,6 +18,7 @@ from graveler.reads.changes import last_changes
 from graveler.reads.versions import uncommitted_in
 from graveler.refs.moves import number_of_moves
 from graveler.refs.reflog import RefMove
+from graveler.tables.views import Ref
 
 NAMES = 1_000
 """A missing path is compared with so many names of its folder."""

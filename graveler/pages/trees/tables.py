@@ -11,7 +11,6 @@ from graveler.base.names import path_key
 from graveler.errors import GravelerError, InvalidInputError
 from graveler.frames.first_rows import LINE, cell_text, column_names, form_of, rows_of
 from graveler.frames.footers import Column, Footer, read_footer, reading
-from graveler.frames.tables import Ref
 from graveler.lake import Repository
 from graveler.model import Commit, Entry
 from graveler.objects.verified import RangedFile
@@ -30,6 +29,7 @@ from graveler.pages.trees.places import (
 from graveler.reads.changes import last_changes
 from graveler.reads.view import find_value
 from graveler.runs.provenance import Why
+from graveler.tables.views import Ref
 from graveler.values import deferred_entry
 
 ROWS = 20

@@ -1,18 +1,4 @@
-"""PyIceberg's catalog of a ref in this process; no server is needed.
-
-::
-
-    from pyiceberg.catalog import load_catalog
-
-    catalog = load_catalog(
-        "flights",
-        **{
-            "py-catalog-impl": "graveler.iceberg.GravelerCatalog",
-            "lake": "/path/of/the/lake",
-            "warehouse": "flights@dev",
-        },
-    )
-"""
+"""PyIceberg's catalog of a ref in this process; no server is needed."""
 
 from typing import Any, Self
 
@@ -27,30 +13,18 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.view import View
 
 from graveler.errors import OutcomeUnknownError
-from graveler.iceberg.tables import Loaded, TableCommit, Tables
-from graveler.iceberg.warehouses import split_warehouse, tables_of
-from graveler.lake.shared import lake_at, location_of
-from graveler.reads.view import Ref
-from graveler.repository.branch import Branch
+from graveler.reads import view as trees
 from graveler.tables import metadata as rules
+from graveler.tables.namespaces import Loaded, TableCommit, Tables
 
 
-class GravelerCatalog(Catalog):
-    """The catalog of a branch, a tag or a commit.
+class TreeCatalog(Catalog):
+    """The catalog of a branch, a tag or a commit. The errors are those of PyIceberg and of graveler."""
 
-    Properties: ``lake`` is the folder of the lake or its ``graveler.toml``, by default the lake that
-    ``GRAVELER_LAKE`` names; ``warehouse`` is ``REPOSITORY@REF``. All others are for PyIceberg's readers
-    and writers of files. The errors are those of PyIceberg and of graveler.
-    """
-
-    def __init__(self, name: str, **properties: str) -> None:
-        super().__init__(name, **properties)
-        lake = lake_at(location_of(properties.get("lake", "")))
-        repository, expression = split_warehouse(properties.get("warehouse", ""))
-        self._tables = tables_of(lake.repository(repository), expression)
+    _tables: Tables
 
     @classmethod
-    def of(cls, view: Branch | Ref, name: str = "graveler", **properties: str) -> Self:
+    def of(cls, view: trees.View, name: str = "graveler", **properties: str) -> Self:
         """Return the catalog of a branch, also that of a run or a step, or of a ref.
 
         Args:

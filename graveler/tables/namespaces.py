@@ -8,7 +8,7 @@ ever staged.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pyiceberg.catalog import PropertiesUpdateSummary
@@ -36,9 +36,7 @@ from graveler.errors import (
     ReadOnlyError,
 )
 from graveler.model import Entry, Prefix
-from graveler.reads.view import Ref
-from graveler.repository.branch import Branch
-from graveler.repository.writes.staged import stored
+from graveler.reads.view import Ref, View
 from graveler.tables import metadata as rules
 from graveler.tables.files import StoreFiles, TableEntries, attached
 from graveler.tables.layout import (
@@ -105,8 +103,8 @@ class Tables:
         view: A branch, also that of a run or a step, or the ref of a commit.
     """
 
-    def __init__(self, view: Branch | Ref) -> None:
-        self._view = view
+    def __init__(self, view: View) -> None:
+        self._view: Any = view  # a branch, of a room above
         self._stores = view.repository
         self._files = StoreFiles(self._stores)
 
@@ -327,14 +325,13 @@ class Tables:
 
     def _head(self) -> Ref:
         """Return the committed tree; what is staged does not count."""
-        if isinstance(self._view, Branch):
-            return Ref(self._stores, self._view.head, name=self._view.name)
-        return self._view
+        view = self._view
+        return view if isinstance(view, Ref) else Ref(self._stores, view.head, name=view.name)
 
     def _land(self, plan: Callable[[Ref], Plan]) -> Plan:
         """Commit a plan, which is made again if the branch has moved in what it expects."""
         branch, failed = self._view, ""
-        if not isinstance(branch, Branch):
+        if isinstance(branch, Ref):
             raise ReadOnlyError(f"{self.name} is a commit, which never changes: name a branch")
         for attempt in range(_ATTEMPTS):
             try:
@@ -358,7 +355,8 @@ class Tables:
 
     def _record(self, path: str, content: bytes, kind: str = "application/json") -> Entry:
         """Store a record, and return its entry."""
-        return stored(self._stores, path, content, kind, {})
+        made: Entry = self._view.store(path, content, content_type=kind)
+        return made
 
     def _find(self, head: Ref, table: Identifier) -> _Found | None:
         entry = next(iter(head.stat_many([folder(table) + POINTER])))
@@ -408,10 +406,10 @@ class Tables:
     def _key(self, uuid: UUID) -> str:
         """Return the folder of a table's new files on this ref, as a key of the storage."""
         view = self._view
-        if isinstance(view, Branch):
-            owner = self._stores.refs.branches.get(view.name).born
-        else:
+        if isinstance(view, Ref):
             owner = view.commit.id
+        else:
+            owner = self._stores.refs.branches.get(view.name).born
         return self._files.key(owner, uuid)
 
     def _location(self, uuid: UUID) -> str:
@@ -463,7 +461,7 @@ class Tables:
     def _signature(self) -> Mapping[str, str]:
         """Return what the snapshots of a run have in their summaries."""
         view = self._view
-        marks = view._marks() if isinstance(view, Branch) else {}
+        marks = {} if isinstance(view, Ref) else view._marks()
         return {rules.RUN: marks[rules.RUN], rules.WRITER: view.name} if rules.RUN in marks else {}
 
     def _written(
