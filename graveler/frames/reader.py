@@ -72,12 +72,29 @@ def _frame(
         )
     verify = flag(verify, "verify")
     source = source_of(view, path, files, columns, where, format=format, nested=nested)
+    return _framed(source, library, as_, lazy=lazy, verify=verify)
+
+
+def frame_of(source: "Source", as_: type | str | None, *, lazy: bool) -> Any:
+    """Return a source as a frame in memory of the type that the caller names."""
+    library = _library(_usual(spark=False) if as_ is None else as_)
+    if not isinstance(library, ParquetLibrary):
+        raise InvalidInputError(
+            f"{source.path!r} is a table of Iceberg, which Spark reads through its catalog: ask Spark for "
+            "it, or name another library, such as pandas"
+        )
+    return _framed(source, library, as_, lazy=lazy, verify=False)
+
+
+def _framed(
+    source: "Source", library: ParquetLibrary, as_: type | str | None, *, lazy: bool, verify: bool
+) -> Any:
     kind = as_ if isinstance(as_, type) else object
     if lazy or issubclass(kind, library.lazy) or {*library.lazy} == {*library.types}:
         if not (kind is object or issubclass(kind, library.lazy)):
             raise InvalidInputError(f"as_={full_name(kind)}: not a lazy frame: `read` gives it")
         if verify:
-            deque(view.get_many(entry for _, entry in source.files), maxlen=0)
+            deque(source.view.get_many(entry for _, entry in source.files), maxlen=0)
         return library.scan(source, kind)
     return library.from_arrow(source.table(verify=verify), kind)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from uuid import UUID
 
@@ -15,10 +16,14 @@ from graveler.committed.lookup import find_many
 from graveler.errors import GravelerError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.objects.address import TABLES, AddressBook, is_own
+from graveler.objects.verified import RangedFile
 from graveler.reads.stores import Stores
+from graveler.reads.view import View
 from graveler.tables.layout import Pointer, path_of
 from graveler.tables.metadata import as_json, folder_of
 from graveler.values import entry_address
+
+_DATA = (".parquet", ".orc")
 
 
 class StoredFile(InputFile):
@@ -230,6 +235,51 @@ class _UnwrittenFile(StoredFile, OutputFile):
                 super().close()
 
         return Stream()
+
+
+class EntryFile(StoredFile):
+    """A file of a table, by its entry: data is read in part, and what describes it whole."""
+
+    def __init__(self, location: str, entry: Entry, view: View) -> None:
+        InputFile.__init__(self, location)
+        self.entry = entry
+        self._view = view
+
+    def __len__(self) -> int:
+        return self.entry.size
+
+    def open(self, seekable: bool = True) -> InputStream:
+        """Return a stream of the file."""
+        del seekable
+        file = RangedFile(self.entry.size, partial(self._view.read_range, self.entry))
+        return file if self.location.endswith(_DATA) else BytesIO(file.readall())
+
+
+class TreeFiles(StoreFiles):
+    """The files of a table as entries of a tree, also of one that only a gate sees.
+
+    Args:
+        table: The folder of the table.
+        metadata: The address of its metadata, which is below the folders that graveler issues, or elsewhere.
+    """
+
+    def __init__(self, view: View, table: str, metadata: str) -> None:
+        FileIO.__init__(self)
+        self._view = view
+        self._table = table
+        self._book = AddressBook(view.uri(Entry("_", TABLES, 0)).removesuffix(TABLES))
+        self.start = (
+            f"{TABLES}{metadata.split('/')[1]}/"  # of an address elsewhere, nothing is below it
+        )
+
+    def address(self, location: str) -> str:
+        """Return the address of a file as entries have it."""
+        return self._book.stored_form(location)
+
+    def new_input(self, location: str) -> EntryFile:
+        """Return a file for reading."""
+        path = path_of(self._table, self.address(location), self.start)
+        return EntryFile(location, self._view.stat(path), self._view)
 
 
 class TableEntries:

@@ -60,6 +60,15 @@ def folder(identifier: Identifier) -> str:
     return "".join(f"{_part(name, identifier)}/" for name in identifier)
 
 
+def names_of(path: str) -> Identifier | None:
+    """Return the names in ``db.flights``; None for a folder, a file, or what has one name."""
+    from graveler.frames.formats import format_of
+
+    names = tuple(path.split("."))
+    plain = len(names) > 1 and all(names) and "/" not in path and format_of(path) is None
+    return names if plain else None
+
+
 def name_of(part: str) -> str:
     """Return the name for which a folder stands."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), part)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from graveler.base.arguments import PathText, prefix_text
-from graveler.errors import ReadOnlyError
+from graveler.errors import InvalidInputError, ReadOnlyError
 from graveler.model import Entry
 from graveler.reads import view
 from graveler.reads.ports import Target
+from graveler.tables.layout import POINTER, check_library, folder, names_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from graveler.frames.library import Mode
     from graveler.frames.source import Source
     from graveler.frames.where import Where
+    from graveler.tables.rows import TableSource
 
 _Frame = TypeVar("_Frame")
 
@@ -112,7 +114,12 @@ class ReadableTables(view.View):
         return reader.scan(self, path, as_, **terms)
 
     def table(self, path: PathText) -> "Table":
-        """Return a handle of the table at `path`; nothing is read yet."""
+        """Return a handle of the table at `path`; nothing is read yet.
+
+        Args:
+            path: A folder, a file, or the name of a table of the catalog, such as ``db.flights``: names
+                with dots between them, without a slash or the suffix of a file.
+        """
         return Table(self, prefix_text(path, "path"))
 
 
@@ -160,11 +167,11 @@ class Ref(ReadableTables, view.Ref):
 
 
 class Table:
-    """The table at a path of a view.
+    """The table at a path of a view, or a table of Iceberg in its catalog.
 
     Attributes:
         view: The view.
-        path: The file or folder.
+        path: The file or folder, or the name in the catalog.
     """
 
     def __init__(self, view: ReadableTables, path: str) -> None:
@@ -176,9 +183,11 @@ class Table:
 
     @property
     def files(self) -> list[Entry]:
-        """The entries of the files."""
+        """The entries of the files; of a table of the catalog, of those that have its rows."""
         from graveler.frames import reader
 
+        if (found := self.in_catalog) is not None:
+            return found.data_entries
         _, files = reader.table_files(self.view, self.path)
         return [entry for _, entry in files]
 
@@ -195,25 +204,78 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """The number of rows, by the footers."""
-        return int(self._source.dataset().count_rows())
+        """The number of rows, by the footers; in the catalog by its statistics."""
+        found = self.in_catalog
+        return int(self._source.dataset().count_rows()) if found is None else found.count()
+
+    @property
+    def in_catalog(self) -> "TableSource | None":
+        """The rows of a table of the catalog as they are now; None for a file or a folder."""
+        names = names_of(self.path)
+        if names is None or not any(self.view.stat_many([folder(names) + POINTER])):
+            return None
+        check_library()
+        from graveler.tables.rows import table_source
+
+        return table_source(self.view, self.path)
 
     @property
     def _source(self) -> "Source":
         from graveler.frames import reader
 
-        return reader.source_of(self.view, self.path)
+        return self.in_catalog or reader.source_of(self.view, self.path)
 
     def read(self, as_: type | str | None = None, **terms: Any) -> Any:
-        """Return the table as a frame, as the ``read`` of the view does."""
-        return self.view.read(self.path, as_, **terms)
+        """Return the table as a frame, as the ``read`` of the view does.
+
+        For a table of the catalog, the terms are ``columns`` and ``where``.
+        """
+        found = self.in_catalog
+        return (
+            self.view.read(self.path, as_, **terms) if found is None else found.read(as_, **terms)
+        )
 
     def scan(self, as_: type | str, **terms: Any) -> Any:
         """Return the table as a lazy frame, as the ``scan`` of the view does."""
-        return self.view.scan(self.path, as_, **terms)
+        found = self.in_catalog
+        if found is None:
+            return self.view.scan(self.path, as_, **terms)
+        return found.read(as_, lazy=True, **terms)
 
     def write(self, frame: Any, *, mode: "Mode" = "append", **options: Any) -> list[Entry]:
         """Write a frame into the table, as the ``write`` of the view, a branch, run or step, does."""
+        if self.in_catalog is not None:
+            raise InvalidInputError(f"{self!r} is in the catalog: append, overwrite or delete")
+        return self._writable.write(frame, self.path, mode=mode, **options)
+
+    def append(self, frame: Any) -> None:
+        """Append a frame to the table of the catalog, in a commit of its own.
+
+        A table or a namespace that does not exist is made, with the columns of the frame.
+        """
+        self._change("append", frame)
+
+    def overwrite(self, frame: Any, where: "Where | None" = None) -> None:
+        """Replace the rows that `where` chooses, or all, by a frame; as `append` otherwise."""
+        self._change("overwrite", frame, where)
+
+    def delete(self, where: "Where") -> None:
+        """Delete the rows of the table of the catalog that `where` chooses."""
+        self._change("delete", None, where)
+
+    def _change(self, how: str, *given: Any) -> None:
+        if names_of(self.path) is None:
+            raise InvalidInputError(
+                f"{self.path!r} is a folder or a file, and `write` writes it: append, overwrite and delete "
+                "are for tables of the catalog, such as 'db.flights'"
+            )
+        check_library()
+        from graveler.tables.rows import change
+
+        change(self._writable, self.path, how, *given)
+
+    @property
+    def _writable(self) -> WritableTables:
         if not isinstance(self.view, WritableTables):
             raise ReadOnlyError(f"{self!r} can only be read: write to a branch, a run or a step")
-        return self.view.write(frame, self.path, mode=mode, **options)
+        return self.view
