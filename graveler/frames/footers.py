@@ -2,7 +2,7 @@
 
 import csv
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -53,6 +53,46 @@ class Footer:
         return dict(self.schema)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TableFile(Entry):
+    """A data file of a table of the catalog: its footer is what the table's statistics tell.
+
+    Attributes:
+        source: The rows of the table.
+        task: The file with its delete files.
+    """
+
+    source: Any = None
+    task: Any = None
+
+    def footer(self) -> Footer:
+        """Return how many rows are left, and the columns of the table; `column` has the statistics."""
+        kinds = tuple((field.name, str(field.type)) for field in self.source.schema)
+        return Footer(self.source.count([self.task]), kinds, {}, {})
+
+    def column(self, name: str) -> Column:
+        """Return the statistics of a column; those of a file with deleted rows tell nothing."""
+        file, source = self.task.file, self.source
+        if (field := source.fields.get(name)) is None or self.task.delete_files:
+            return Column("", None, None, None, file.record_count)
+        nulls, nans = (
+            (counts or {}).get(field.field_id)
+            for counts in (file.null_value_counts, file.nan_value_counts)
+        )
+        kind = "without NaN" if nans == 0 else str(field.field_type).upper()
+        least, greatest = (
+            source.bound(field, each) for each in (file.lower_bounds, file.upper_bounds)
+        )
+        return Column(kind, nulls, least, greatest, file.record_count)
+
+    def read(self, columns: Sequence[str]) -> Any:
+        """Return columns without the deleted rows, as an Arrow table."""
+        names = self.source.schema.names
+        tops = dict.fromkeys(name if name in names else name.partition(".")[0] for name in columns)
+        some = [name for name in tops if name in names]
+        return self.source.rows([self.task], some or names[:1])
+
+
 def arrow() -> Any:
     """Return ``pyarrow.parquet``, or raise MissingDependencyError."""
     try:
@@ -100,6 +140,8 @@ def read_footer(files: Files, entry: Entry, *, most: int | None = None) -> Foote
     Args:
         most: Leave out the statistics if more than so many parts of columns have them.
     """
+    if isinstance(entry, TableFile):
+        return entry.footer()
     file = open_parquet(files, entry)
     with reading(entry):
         metadata, schema = file.metadata, file.schema_arrow

@@ -22,7 +22,7 @@ from graveler.base.bounded import csv_rows
 from graveler.base.names import path_key
 from graveler.base.records import PLAIN, Schema, decode_json
 from graveler.errors import CorruptionError
-from graveler.frames.footers import Column, Files, Footer, merged, read_footer, reading
+from graveler.frames.footers import Column, Files, Footer, TableFile, merged, read_footer, reading
 from graveler.gates.declaration import plain
 from graveler.model import Change, Commit, Entry
 from graveler.reads.stores import Stores
@@ -79,7 +79,9 @@ def counts(entry: Entry) -> bool:
 
 
 def kind_of(entry: Entry) -> str:
-    """Return ``parquet``, ``csv`` or "" for the name of a file."""
+    """Return ``parquet``, ``csv`` or "" for the name of a file; a table's file counts as Parquet."""
+    if isinstance(entry, TableFile):
+        return "parquet"
     name = entry.path.rpartition("/")[2].lower()
     return next((kind for suffix, kind in _KINDS.items() if name.endswith(suffix)), "")
 

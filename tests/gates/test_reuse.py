@@ -114,6 +114,7 @@ def test_every_built_in_check_has_a_fingerprint():
         "not_null": checks.not_null("t/", "id"),
         "nothing_deleted_outside": checks.nothing_deleted_outside("t/"),
         "only_within": checks.only_within("t/"),
+        "partition_rows": checks.partition_rows("db.flights"),
         "refers_to": checks.refers_to("t/", "id", "u/"),
         "row_count": checks.row_count("t/"),
         "row_count_change": checks.row_count_change("t/"),

@@ -1,6 +1,6 @@
 """Built-in checks: functions that each return a gate.
 
-Most take ``prefix`` first, the folder to judge. All take the fields of a gate as options: ``name``,
+Most take ``prefix`` first, the folder to judge, or ``table=``, a table of the catalog, in place of it. All take the fields of a gate as options: ``name``,
 ``severity``, ``timeout``, ``isolated``, ``memory``. With ``scope="changes"`` a check reads the files
 that a run adds or replaces, with ``scope="all"`` all files of the candidate. A prefix without files
 is refused, because it is most often mistyped; ``missing="allow"`` permits it. Arguments with which
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graveler.gates.checks.files import freshness as freshness
     from graveler.gates.checks.paths import nothing_deleted_outside as nothing_deleted_outside
     from graveler.gates.checks.paths import only_within as only_within
+    from graveler.gates.checks.rows import partition_rows as partition_rows
     from graveler.gates.checks.rows import row_count as row_count
     from graveler.gates.checks.rows import row_count_change as row_count_change
     from graveler.gates.checks.rows import same_hour as same_hour

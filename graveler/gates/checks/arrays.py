@@ -25,7 +25,7 @@ from graveler.base.bounded import (
     text_columns,
 )
 from graveler.errors import InvalidInputError
-from graveler.frames.footers import Files, open_parquet, reading
+from graveler.frames.footers import Files, TableFile, open_parquet, reading
 from graveler.gates.checks.base import in_utc
 from graveler.gates.statistics import kind_of
 from graveler.model import Entry
@@ -55,6 +55,9 @@ def table(files: Files, entry: Entry, columns: Sequence[str], *, text: bool = Fa
     folders = dict(folder_values(entry.path))
     stored = [name for name in columns if name not in folders]
     match kind_of(entry):
+        case "parquet" if isinstance(entry, TableFile):
+            whole = entry.read(stored)
+            rows = len(whole)
         case "parquet":
             whole, rows = _parquet(files, entry, stored)
         case "csv":

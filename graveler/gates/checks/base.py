@@ -9,15 +9,21 @@ from functools import wraps
 from importlib import import_module
 from inspect import BoundArguments, Parameter, Signature, signature
 from math import isnan
+from posixpath import basename
 from types import NoneType, UnionType
-from typing import Any, ParamSpec, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ParamSpec, get_args, get_origin
 
 from graveler.base.arguments import choice, duration
 from graveler.errors import InvalidInputError
-from graveler.gates.candidate import Candidate
+from graveler.frames.footers import TableFile
+from graveler.gates.candidate import Candidate, Tree
 from graveler.gates.gate import BUILT_IN, OPTIONS, Check, Gate
 from graveler.gates.statistics import brought, counts
 from graveler.model import Entry
+from graveler.tables.layout import folder, names_of
+
+if TYPE_CHECKING:
+    from graveler.tables.rows import TableSource
 
 _P = ParamSpec("_P")
 
@@ -87,7 +93,9 @@ def built_in(define: Callable[_P, Rule]) -> Callable[_P, Gate]:
     def make(*args: _P.args, **given: _P.kwargs) -> Gate:
         named = {name: value for name, value in given.items() if name in taken.parameters}
         options = {name: value for name, value in given.items() if name not in named}
-        return _gate(define, taken.bind(*args, **named), options)
+        prefixed = "prefix" in taken.parameters and "prefix" not in named
+        no_prefix = ("",) if prefixed and named.get("table") else ()
+        return _gate(define, taken.bind(*no_prefix, *args, **named), options)
 
     shown: Any = make
     shown.__signature__ = signature(define).replace(return_annotation=Gate)  # for help()
@@ -186,17 +194,22 @@ def of_files(
     scope: str,
     missing: str,
     *,
+    table: str = "",
     nothing: Callable[[Candidate], str | None] | None = None,
     reads: str | tuple[str, ...] = "",
     also: tuple[str, ...] = (),
     whole: Callable[[Candidate], bool] | None = None,
 ) -> Rule:
-    """Return the rule of a check of the files below a prefix."""
+    """Return the rule of a check of the files below a prefix, or of a table of the catalog."""
     choice(scope, "scope", _SCOPES), choice(missing, "missing", _MISSING)
+    prefix = place_of(prefix, table)
 
     def check_candidate(candidate: Candidate) -> str | None:
         every = whole is not None and whole(candidate)
-        entries = list(files_of(candidate, prefix, "all" if every else scope))
+        chosen = "all" if every else scope
+        entries = list(
+            table_files(candidate, table, chosen) if table else files_of(candidate, prefix, chosen)
+        )
         candidate.report(files=len(entries))
         if entries:
             return listed(check(candidate, entries))
@@ -206,11 +219,40 @@ def of_files(
 
     return Rule(
         check_candidate,
-        " ".join((prefix, *also)),
+        " ".join((table or prefix, *also)),
         prefix,
         also,
-        reads or ("changes" if scope == "changes" else "content"),
+        reads or ("changes" if scope == "changes" and not table else "content"),
     )
+
+
+def place_of(prefix: str, table: str) -> str:
+    """Return the prefix of what a check reads: the given one, or the folder of a table of the catalog."""
+    names = names_of(table)
+    if table and (prefix or names is None):
+        raise InvalidInputError(
+            f"table {table!r} and prefix {prefix!r}: give one of them; a table is named as 'db.flights'"
+        )
+    return folder(names) if names else prefix
+
+
+def source_of(tree: Tree, table: str) -> "TableSource | None":
+    """Return the rows of a table of the catalog; None if a tree has no such table."""
+    return tree.table(table).in_catalog
+
+
+def table_files(candidate: Candidate, table: str, scope: str) -> list[Entry]:
+    """Return the data files of a table of the catalog: those that the target's table lacks, or all."""
+    after = source_of(candidate, table)
+    if after is None:
+        return []
+    tasks = after.tasks(source_of(candidate.before, table) if scope == "changes" else None)
+    written = datetime.fromtimestamp(after.metadata.last_updated_ms / 1000, UTC)
+    files = [(task.file.file_path, task.file.file_size_in_bytes, task) for task in tasks]
+    return [
+        TableFile(f"{table}/{basename(at)}", at, size, mtime=written, source=after, task=task)
+        for at, size, task in files
+    ]
 
 
 def files_of(candidate: Candidate, prefix: str, scope: str) -> Iterator[Entry]:

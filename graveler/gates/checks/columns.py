@@ -10,7 +10,7 @@ from typing import Any
 
 from graveler.base.names import read_hour
 from graveler.errors import InvalidInputError
-from graveler.frames.footers import Column, Files, arrow
+from graveler.frames.footers import Column, Files, TableFile, arrow
 from graveler.gates.candidate import Candidate
 from graveler.gates.checks.base import (
     Rule,
@@ -33,9 +33,10 @@ _WITH_NAN = frozenset({"FLOAT", "DOUBLE", "Float16"})
 
 @built_in
 def not_null(
-    prefix: str,
+    prefix: str = "",
     *columns: str,
     share: float = 0.0,
+    table: str = "",
     scope: str = "changes",
     missing: str = "refuse",
     **options: Any,
@@ -67,7 +68,7 @@ def not_null(
             if nulls[name] > share * rows[name]:
                 yield f"column {name!r} has {nulls[name]} nulls in {rows[name]} rows"
 
-    return of_files(check, prefix, scope, missing)
+    return of_files(check, prefix, scope, missing, table=table)
 
 
 def _count_nulls(files: Files, entry: Entry, name: str) -> tuple[int, int]:
@@ -81,12 +82,13 @@ def _count_nulls(files: Files, entry: Entry, name: str) -> tuple[int, int]:
 
 @built_in
 def in_range(
-    prefix: str,
-    column: str,
+    prefix: str = "",
+    column: str = "",
     at_least: float | Decimal | str | date | datetime | None = None,
     at_most: float | Decimal | str | date | datetime | None = None,
     *,
     nan: bool = False,
+    table: str = "",
     scope: str = "changes",
     missing: str = "refuse",
     **options: Any,
@@ -118,26 +120,26 @@ def in_range(
 
     def check(candidate: Candidate, entries: list[Entry]) -> Iterator[str]:
         for entry in entries:
-            least, greatest, nans = column_bounds(
-                candidate, entry, column, nan=nan, text=text, times=times
-            )
-            if nans and not nan:
-                yield f"{entry.path!r}: column {column!r} has {nans} values that are NaN"
-            if _compare(least, at_least, column) < 0:
-                yield f"{entry.path!r}: column {column!r} has {least}, less than {at_least}"
-            if _compare(greatest, at_most, column) > 0:
-                yield f"{entry.path!r}: column {column!r} has {greatest}, more than {at_most}"
+            if any(problems(candidate, entry, exact=False)):  # a table may know wider bounds only
+                yield from problems(candidate, entry, exact=True)
 
-    return of_files(check, prefix, scope, missing)
+    def problems(candidate: Candidate, entry: Entry, *, exact: bool) -> Iterator[str]:
+        found = column_bounds(
+            candidate, entry, column, nan=nan, text=text, times=times, exact=exact
+        )
+        return _outside(f"{entry.path!r}: column {column!r}", found, (at_least, at_most), nan=nan)
+
+    return of_files(check, prefix, scope, missing, table=table)
 
 
 @built_in
 def accepted_values(
-    prefix: str,
-    column: str,
-    values: list,  # type: ignore[type-arg]  # settings store it as JSON
+    prefix: str = "",
+    column: str = "",
+    values: list | None = None,  # type: ignore[type-arg]  # settings store it as JSON
     *,
     nulls: bool = True,
+    table: str = "",
     scope: str = "changes",
     missing: str = "refuse",
     **options: Any,
@@ -152,6 +154,7 @@ def accepted_values(
         nulls: Whether nulls are accepted.
     """
     _check_columns((column,))
+    values = values or []
     text = all(isinstance(value, str) for value in values)
     if not values or not (text or all(isinstance(value, (int, float)) for value in values)):
         raise InvalidInputError(f"values {values!r}: give texts, or numbers")
@@ -166,13 +169,14 @@ def accepted_values(
                 shown = ", ".join(f"{value!r} ({number})" for value, number in wrong[:_SHOWN])
                 yield f"{entry.path!r}: column {column!r} has {rows} rows with other values: {shown}"
 
-    return of_files(check, prefix, scope, missing)
+    return of_files(check, prefix, scope, missing, table=table)
 
 
 @built_in
 def unique(
-    prefix: str,
+    prefix: str = "",
     *columns: str,
+    table: str = "",
     scope: str = "all",
     missing: str = "refuse",
     **options: Any,
@@ -206,7 +210,7 @@ def unique(
             f"({values}: {row['count_all']} times)"
         )
 
-    return of_files(check, prefix, scope, missing)
+    return of_files(check, prefix, scope, missing, table=table)
 
 
 @built_in
@@ -279,6 +283,8 @@ def _check_columns(columns: tuple[str, ...]) -> None:
 
 def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
     """Return the footer's statistics of a column; None if the data must be read."""
+    if isinstance(entry, TableFile):
+        return entry.column(name)
     footer = footer_of(files, entry)
     if footer is None or name in dict(folder_values(entry.path)):
         return None
@@ -294,7 +300,14 @@ def _column_of(files: Files, entry: Entry, name: str) -> Column | None:
 
 
 def column_bounds(
-    files: Files, entry: Entry, name: str, *, nan: bool, text: bool = False, times: bool = False
+    files: Files,
+    entry: Entry,
+    name: str,
+    *,
+    nan: bool,
+    text: bool = False,
+    times: bool = False,
+    exact: bool = False,
 ) -> tuple[Any, Any, int]:
     """Return the least and greatest value of a column in a file, and the number of NaN values.
 
@@ -302,9 +315,11 @@ def column_bounds(
         nan: Whether NaN is ignored, so that footers suffice for floating-point columns.
         text: Whether the column of a CSV file is text unless it has dates or times.
         times: Whether every text in the column of a CSV file must be a time.
+        exact: Whether the file of a table is read: its statistics may be cut, or wider than the values.
     """
     stats = _column_of(files, entry, name)
-    if stats is not None and (nan or stats.type not in _WITH_NAN):
+    told = not (exact and isinstance(entry, TableFile))
+    if told and stats is not None and (nan or stats.type not in _WITH_NAN):
         bounded = stats.least is not None and stats.greatest is not None
         if bounded or (stats.nulls is not None and stats.nulls == stats.values):
             return stats.least, stats.greatest, 0
@@ -313,6 +328,19 @@ def column_bounds(
         files, entry, name, text=text, times=times and stats is None
     )
     return bounds
+
+
+def _outside(
+    column: str, found: tuple[Any, Any, int], limits: tuple[Any, Any], *, nan: bool
+) -> Iterator[str]:
+    """Yield how the bounds of a column leave the limits."""
+    (least, greatest, nans), (at_least, at_most) = found, limits
+    if nans and not nan:
+        yield f"{column} has {nans} values that are NaN"
+    if _compare(least, at_least, column) < 0:
+        yield f"{column} has {least}, less than {at_least}"
+    if _compare(greatest, at_most, column) > 0:
+        yield f"{column} has {greatest}, more than {at_most}"
 
 
 def _moments(*bounds: Any) -> tuple[Any, ...]:
@@ -334,6 +362,6 @@ def _compare(value: Any, limit: Any, column: str) -> int:
         return int(left > right) - int(left < right)
     except (TypeError, ValueError, InvalidOperation) as error:
         raise InvalidInputError(
-            f"column {column!r} has {type(value).__name__} {value!r}, which cannot be compared "
+            f"{column} has {type(value).__name__} {value!r}, which cannot be compared "
             f"with {limit!r}: give a bound of its type, times as ISO 8601"
         ) from error

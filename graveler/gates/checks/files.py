@@ -16,6 +16,7 @@ from graveler.gates.checks.base import (
     check_some_bound,
     in_utc,
     of_files,
+    place_of,
 )
 from graveler.gates.checks.columns import column_bounds
 from graveler.gates.statistics import csv_header, footer_of
@@ -140,6 +141,7 @@ def freshness(
     *,
     column: str = "",
     ahead: float | str | timedelta = timedelta(days=1),
+    table: str = "",
     scope: str = "all",
     missing: str = "refuse",
     **options: Any,
@@ -154,6 +156,7 @@ def freshness(
         ahead: How far in the future the newest time may be, like `max_age`: a later one is refused,
             because the check would then pass until that time.
     """
+    place = place_of(prefix, table)
     limit, early = _length("max_age", max_age), _length("ahead", ahead)
 
     def check(candidate: Candidate, entries: list[Entry]) -> str | None:
@@ -174,14 +177,14 @@ def freshness(
         if age <= limit:
             return None
         return (
-            f"the newest below {prefix!r} is of {newest.isoformat(timespec='seconds')}, "
+            f"the newest below {place!r} is of {newest.isoformat(timespec='seconds')}, "
             f"{timedelta(seconds=round(age.total_seconds()))} ago: more than {limit}"
         )
 
     def nothing(_: Candidate) -> str:
-        return f"nothing below {prefix!r} tells a time"
+        return f"nothing below {place!r} tells a time"
 
-    return of_files(check, prefix, scope, missing, nothing=nothing, reads="anything")
+    return of_files(check, prefix, scope, missing, table=table, nothing=nothing, reads="anything")
 
 
 def _length(name: str, seconds: Any) -> timedelta:

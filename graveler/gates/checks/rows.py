@@ -1,5 +1,6 @@
 """Checks of the number of rows, by bounds and by comparison with earlier commits."""
 
+from collections import Counter
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
@@ -14,10 +15,13 @@ from graveler.gates.checks.base import (
     check_bounds,
     check_share,
     check_some_bound,
+    listed,
     nothing_below,
     of_files,
+    place_of,
+    source_of,
 )
-from graveler.gates.statistics import counts
+from graveler.gates.statistics import counts, statistics
 from graveler.model import Entry
 
 _MOST_MORE = 10
@@ -38,6 +42,7 @@ def row_count(
     at_least: int | None = 1,
     at_most: int | None = None,
     *,
+    table: str = "",
     scope: str = "changes",
     missing: str = "refuse",
     **options: Any,
@@ -55,15 +60,20 @@ def row_count(
     check_bounds(at_least, at_most, counts=True)
     check_some_bound(missing, at_least=at_least, at_most=at_most)
 
-    def check(candidate: Candidate, _: list[Entry]) -> str | None:
-        stats = candidate.new_stats(prefix) if scope == "changes" else candidate.stats(prefix)
+    place = place_of(prefix, table)
+
+    def check(candidate: Candidate, entries: list[Entry]) -> str | None:
+        if table:
+            stats = statistics(candidate, entries, {})
+        else:
+            stats = candidate.new_stats(prefix) if scope == "changes" else candidate.stats(prefix)
         candidate.report(files=stats.files, rows=stats.rows)
         if stats.rows is None:
             return (
-                f"rows below {prefix!r} cannot be counted: a file is neither Parquet nor CSV "
+                f"rows below {place!r} cannot be counted: a file is neither Parquet nor CSV "
                 "by its name"
             )
-        counted = f"{stats.rows} rows in {stats.files} files below {prefix!r}"
+        counted = f"{stats.rows} rows in {stats.files} files below {place!r}"
         if at_least is not None and stats.rows < at_least:
             hint = "" if scope == "all" or stats.files else _NOTHING_NEW
             return f"{counted}: expected at least {at_least}{hint}"
@@ -72,9 +82,9 @@ def row_count(
         return None
 
     def nothing(candidate: Candidate) -> str | None:
-        return check(candidate, []) or nothing_below(candidate, prefix, scope)
+        return check(candidate, []) or nothing_below(candidate, place, scope)
 
-    return of_files(check, prefix, scope, missing, nothing=nothing)
+    return of_files(check, prefix, scope, missing, table=table, nothing=nothing)
 
 
 @built_in
@@ -210,3 +220,51 @@ def same_hour(
 
     choice(missing, "missing", ("refuse", "allow"))
     return Rule(check, f"{prefix} {column}".rstrip(), prefix, reads=("content", "run"))
+
+
+@built_in
+def partition_rows(
+    table: str,
+    *,
+    less: float | None = 0.0,
+    more: float | None = None,
+    missing: str = "refuse",
+    **options: Any,
+) -> Rule:
+    """Each partition of a table of the catalog keeps its rows, compared with the target's.
+
+    Of a table with several partition specs, the fields that all files have make the partitions.
+    Partitions that the target lacks are not judged.
+
+    Cost: the manifests of both tables; files with deleted rows are read.
+
+    Args:
+        table: Name of the table, such as ``db.flights``.
+        less: Allowed decrease as a share, from 0 to below 1 (0.5 is 50 %); None for any.
+        more: Allowed increase as a share, from 0 to 10; None for any.
+    """
+    check_share("less", less, 1, below=True)
+    check_share("more", more, _MOST_MORE)
+    if less is None and more is None:
+        raise InvalidInputError("less None and more None: nothing is refused: give one of them")
+    place = place_of("", table)
+
+    def check(candidate: Candidate) -> str | None:
+        after, before = (source_of(tree, table) for tree in (candidate, candidate.before))
+        if candidate.restores or before is None:
+            return None if before or after or missing == "allow" else f"there is no table {table!r}"
+        from graveler.tables.rows import partition_rows as counted
+
+        now, *others = counted([each for each in (after, before) if each is not None])
+        was = others[0] if others else now
+        now = now if after is not None else Counter()
+        candidate.report(partitions=len(was))
+        return listed(
+            f"{name or 'the table'} has {now[name]} rows, and {rows} on {candidate.into!r}"
+            for name, rows in sorted(was.items())
+            if (less is not None and now[name] < rows * (1 - less))
+            or (more is not None and now[name] > rows * (1 + more))
+        )
+
+    choice(missing, "missing", ("refuse", "allow"))
+    return Rule(check, table, place)

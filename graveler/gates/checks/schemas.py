@@ -9,7 +9,7 @@ from graveler.base.arguments import choice
 from graveler.errors import InvalidInputError
 from graveler.frames.footers import Files
 from graveler.gates.candidate import Candidate
-from graveler.gates.checks.base import Rule, built_in, of_files
+from graveler.gates.checks.base import Rule, built_in, nothing_below, of_files, place_of, source_of
 from graveler.gates.statistics import counts, csv_header, footer_of, kind_of
 from graveler.model import Entry
 from graveler.reads.partitions import folder_values
@@ -82,6 +82,7 @@ def schema(
     columns: Mapping[str, str] | None = None,
     *,
     evolution: str = "add",
+    table: str = "",
     scope: str = "changes",
     missing: str = "refuse",
     **options: Any,
@@ -112,8 +113,25 @@ def schema(
             candidate.report(compared_with="nothing: these are the first files")
             wanted = _fields(candidate, entries[0])
         for entry in entries:
-            if problem := _problem(candidate, entry, wanted, evolution):
+            folders = dict(folder_values(entry.path))
+            if problem := _problem(_fields(candidate, entry), folders, wanted, evolution):
                 yield f"{entry.path!r} {problem}"
+
+    def check_table(candidate: Candidate) -> str | None:
+        now, old = (
+            {field.name: str(field.type) for field in side.schema} if side else None
+            for side in (source_of(tree, table) for tree in (candidate, candidate.before))
+        )
+        if now is None:
+            lenient = missing == "allow" or candidate.restores
+            return None if lenient else nothing_below(candidate, place, "all")
+        problem = _problem(now, {}, given or old or now, evolution)
+        return f"table {table!r} {problem}" if problem else None
+
+    place = place_of(prefix, table)
+    if table:
+        choice(missing, "missing", ("refuse", "allow"))
+        return Rule(check_table, table, place)
 
     # without columns, the check also reads the files of the target
     return of_files(check, prefix, scope, missing, reads="" if given else "content")
@@ -130,8 +148,9 @@ def _target_columns(candidate: Candidate, prefix: str) -> dict[str, str] | None:
     return _fields(candidate.before, newest)
 
 
-def _problem(files: Files, entry: Entry, wanted: dict[str, str], evolution: str) -> str:
-    fields, folders = _fields(files, entry), dict(folder_values(entry.path))
+def _problem(
+    fields: Mapping[str, str], folders: Mapping[str, Any], wanted: dict[str, str], evolution: str
+) -> str:
     missing = [name for name in wanted if name not in fields and name not in folders]
     new = [name for name in fields if name not in wanted]
     problems = [f"lacks {', '.join(missing)}"] if missing else []
