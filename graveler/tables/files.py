@@ -133,11 +133,7 @@ class StoreFiles(FileIO):
         return found, location
 
     def manifests(self, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
-        """Return the manifests of snapshots by location.
-
-        PyIceberg's own reader remembers manifests by location, so that two lists of the same manifest
-        would get the same sequence number.
-        """
+        """Return the manifests of snapshots by location."""
         found: list[ManifestFile] = []
         for snapshot in snapshots:
             with _decoding(snapshot.manifest_list):

@@ -14,7 +14,7 @@ from pyiceberg import expressions
 from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
-from pyiceberg.manifest import ManifestContent, clear_manifest_cache
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, ManifestGroupPlanner
@@ -191,7 +191,6 @@ def change(branch: Any, name: str, how: str, frame: Any, where: Where | None = N
     """Append, overwrite or delete rows of a table. Without a table, one is made for a frame."""
     names: Any = names_of(name)
     rows = None if frame is None else _rows(frame)
-    clear_manifest_cache()  # it is by path, and a merge gives the manifests of a table new numbers
     catalog = TreeCatalog.of(branch)
     with _by_pyiceberg(name):
         if rows is not None and not catalog.table_exists(names):

@@ -5,12 +5,10 @@
 
 import sys
 from collections import Counter
-from contextlib import contextmanager
 from functools import cache
 from tempfile import mkdtemp
 from typing import Any
 
-import pyiceberg.manifest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.transforms import IdentityTransform
@@ -22,15 +20,6 @@ from graveler.testing.clock import FakeClock, SequenceIds
 from tests.harness.iceberg_lines import BY_PART, Line, new_line, three_way
 
 IDS = SequenceIds()
-
-
-@contextmanager
-def no_cache():
-    """Read every manifest list as it is: the lines of a test are branches of one process."""
-    kept = pyiceberg.manifest._manifest_cache._cache
-    pyiceberg.manifest._manifest_cache._cache = None
-    yield
-    pyiceberg.manifest._manifest_cache._cache = kept
 
 
 def merge(base, source, dest, **more):
@@ -184,10 +173,9 @@ def check_histories(count):
     )
     @given(st.sampled_from([1, 2, 2, 2]), st.booleans(), STEPS)
     def check(version, partitioned, steps):
-        with no_cache():
-            histories = Histories(version, partitioned, seen)
-            for step in [*steps, (0, "merge", "a")]:
-                histories.step(*step)
+        histories = Histories(version, partitioned, seen)
+        for step in [*steps, (0, "merge", "a")]:
+            histories.step(*step)
 
     check()
     return seen

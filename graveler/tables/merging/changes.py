@@ -25,10 +25,7 @@ _Keys = tuple[tuple[int, str], ...]
 
 
 def manifests_of(snapshot: Snapshot | None, io: FileIO) -> list[ManifestFile]:
-    """Return the manifests of a snapshot, past PyIceberg's cache.
-
-    The cache is by path, and a manifest that was carried has another sequence number in each list.
-    """
+    """Return the manifests of a snapshot, past PyIceberg's cache, which holds 128 of the process."""
     return list(read_manifest_list(io.new_input(snapshot.manifest_list))) if snapshot else []
 
 

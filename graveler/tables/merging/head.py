@@ -42,6 +42,8 @@ from graveler.tables.metadata import UNDOES, note_of
 
 _In: Any = In  # their signatures are those of records
 _IsNull: Any = IsNull
+_PATH = 0
+"""The place of its path in a manifest's record."""
 _STALE = ("total-", "manifests-", "entries-processed")
 """Parts of a summary that are about the list of manifests, not about what the snapshot changes."""
 
@@ -223,10 +225,18 @@ class Head:
             yield self._write(content, spec, number, entries)
 
     def _carried(self, manifest: ManifestFile) -> ManifestFile:
+        """Return a manifest with the present sequence number.
+
+        The file is copied, because PyIceberg remembers sequence numbers by the path of a manifest.
+        """
         carried = ManifestFile(*(manifest[at] for at in range(len(manifest))))
         if carried.min_sequence_number == carried.sequence_number:
             carried.min_sequence_number = self.number
-        carried.sequence_number = self.number
+        if carried.sequence_number != self.number:
+            carried.sequence_number = self.number
+            carried[_PATH] = self._path(f"{self.ids.unique()}-m0.avro")
+            with self.io.new_output(carried.manifest_path).create() as output:
+                output.write(self.io.new_input(manifest.manifest_path).open().read())
         return carried
 
     def _renumbered(self, entry: ManifestEntry, manifest: ManifestFile) -> ManifestEntry:

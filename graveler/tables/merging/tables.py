@@ -6,7 +6,6 @@ from typing import Any
 
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.refs import SnapshotRef
@@ -150,7 +149,6 @@ def _rebased(
         if not changes.continues:
             rebase(head, changes)
         metadata = _finished(sides, head, changes, dest.location)
-        clear_manifest_cache()  # it keeps sequence numbers by path, and carried manifests have new ones
         return MergedTable(metadata, tuple(head.files))
     except Refusal as refusal:
         for path in head.files if head else ():

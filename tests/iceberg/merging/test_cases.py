@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from tests.harness.iceberg_lines import Line
-from tests.harness.iceberg_merges import OPERATIONS, merge, no_cache, started
+from tests.harness.iceberg_merges import OPERATIONS, merge, started
 
 ALL = [*OPERATIONS]
 #  the destination:    append, other, overwrite, rewrite, drop, delete, equal, compact, and of metadata
@@ -40,12 +40,6 @@ FORMAT_1 = {
     "compact": ".........",
     "evolve": ".........",
 }
-
-
-@pytest.fixture(autouse=True)
-def exact_reads():
-    with no_cache():
-        yield
 
 
 @cache

@@ -7,13 +7,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType
 
 from tests.harness.iceberg_lines import Line, new_line
-from tests.harness.iceberg_merges import merge, no_cache, started
-
-
-@pytest.fixture(autouse=True)
-def exact_reads():
-    with no_cache():
-        yield
+from tests.harness.iceberg_merges import merge, started
 
 
 def schema(**calls):

@@ -9,13 +9,7 @@ from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, ManifestContent, Manifest
 from pyiceberg.table.update import RemoveSnapshotsUpdate, update_table_metadata
 
 from tests.harness.iceberg_lines import CountingIO, Line, new_line
-from tests.harness.iceberg_merges import merge, no_cache, started
-
-
-@pytest.fixture(autouse=True)
-def exact_reads():
-    with no_cache():
-        yield
+from tests.harness.iceberg_merges import merge, started
 
 
 @pytest.fixture
