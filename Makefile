@@ -25,7 +25,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-keep bench-ui bench-scale bench-spark storm torture
+.PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-iceberg bench-keep bench-ui bench-scale bench-spark storm torture
 .PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-iceberg-merges test-package test-ui test-lowest
 .PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference test-iceberg-kit
 
@@ -174,6 +174,9 @@ house: $(READY) ## the size of the product, and what a put, a join, a publish an
 
 bench: $(READY) ## the benchmarks
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-iceberg: $(READY) ## measures tables of Iceberg beside PyIceberg's own catalog
+	$(BIN)/python -m tests.bench iceberg
 
 bench-keep: $(READY) ## measures a server of Keep and its data manager
 	$(BIN)/python -m tests.bench keep

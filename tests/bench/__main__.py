@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.bench.calibration import calibration
 from tests.bench.contention import contention
 from tests.bench.growth import growth
+from tests.bench.iceberg import iceberg
 from tests.bench.interference import interference
 from tests.bench.keep import keep
 from tests.bench.latency import latency
@@ -38,6 +39,7 @@ PARTS: dict[str, Callable[[Path], list[Result]]] = {
     "standing": standing,
     "keep": keep,
     "ui": ui,
+    "iceberg": iceberg,
 }
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 IMAGES = PAGE.parent / "images"

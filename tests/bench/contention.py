@@ -143,7 +143,7 @@ def _commit(location: str, number: int, start: Barrier, answers: Any) -> None:
         answers.put(_Share(time.perf_counter() - began, [], failures))
 
 
-def _together(work: Any, location: str, count: int) -> tuple[float, list[_Share]]:
+def together(work: Any, location: str, count: int) -> tuple[float, list[_Share]]:
     """Start all processes at once; return the total seconds and the work of each process."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
@@ -166,7 +166,7 @@ def _together(work: Any, location: str, count: int) -> tuple[float, list[_Share]
 
 
 def _loops(location: str, store: str, size: int) -> list[Result]:
-    seconds, shares = _together(_loop, location, PROCESSES)
+    seconds, shares = together(_loop, location, PROCESSES)
     merges = [merge for share in shares for merge in share.merges]
     failures = [failure for share in shares for failure in share.failures]
     with graveler.open(location) as lake:
@@ -196,7 +196,7 @@ def _loops(location: str, store: str, size: int) -> list[Result]:
 
 
 def _committers(location: str, store: str) -> Result:
-    seconds, shares = _together(_commit, location, COMMITTERS)
+    seconds, shares = together(_commit, location, COMMITTERS)
     failures = [failure for share in shares for failure in share.failures]
     with graveler.open(location) as lake:
         repository = lake.repository("flights")
