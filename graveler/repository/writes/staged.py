@@ -226,7 +226,9 @@ def held_forms(
 ) -> Iterator[dict[bytes, bytes]]:
     """Yield the staged form of each change by its key, for a block that commits them."""
     tombstones = {path_key(path): TOMBSTONE for path in deleted}
-    rows = rows_of(*linked(stores, entries))
+    rows: list[Row] = []
+    for group in batches(entries, _LOOK_UP):
+        rows += rows_of(*linked(stores, group))
     with holding(stores) as hold:
         hold.keep(rows)
         yield {row.key: row.value for row in rows} | tombstones
