@@ -34,9 +34,10 @@ from graveler.errors import (
     StateError,
     StorageFullError,
 )
+from graveler.tables.landing import Loaded, TableCommit
 from graveler.tables.layout import Identifier, folder
 from graveler.tables.metadata import as_json
-from graveler.tables.namespaces import Loaded, TableCommit, Tables
+from graveler.tables.namespaces import Tables
 
 _SEPARATOR = "\x1f"
 _FAILED = 500

@@ -15,7 +15,8 @@ from pyiceberg.view import View
 from graveler.errors import OutcomeUnknownError
 from graveler.reads import view as trees
 from graveler.tables import metadata as rules
-from graveler.tables.namespaces import Loaded, TableCommit, Tables
+from graveler.tables.landing import Loaded, TableCommit
+from graveler.tables.namespaces import Tables
 
 
 class TreeCatalog(Catalog):

@@ -1,22 +1,10 @@
-"""The tables and namespaces of a ref: what a catalog does, whichever way it is asked.
+"""The tables and namespaces of a ref: what a catalog does, whichever way it is asked."""
 
-Each change is planned on the head of the branch and lands as one commit of given changes, which expects
-the records that the plan has read. If another one has replaced them, the plan is made again. Nothing is
-ever staged.
-"""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
-from pyiceberg.catalog import PropertiesUpdateSummary
 from pyiceberg.exceptions import (
-    CommitFailedException,
-    NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
-    NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
@@ -24,66 +12,27 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
-from pyiceberg.table.update import AssertCreate, TableRequirement, TableUpdate
+from pyiceberg.table.update import AssertCreate, TableUpdate
 
-from graveler.base.retries import backoff
 from graveler.committed.metarange import EMPTY_METARANGE
 from graveler.errors import (
     InvalidInputError,
-    NoChangesError,
-    ObjectNotFoundError,
-    PreconditionFailedError,
-    ReadOnlyError,
 )
-from graveler.model import Entry, Prefix
+from graveler.model import Entry
 from graveler.reads.view import Ref, View
 from graveler.tables import metadata as rules
 from graveler.tables.files import StoreFiles, TableEntries, attached
+from graveler.tables.landing import Loaded, Namespaces, Plan, TableCommit
 from graveler.tables.layout import (
     NAMESPACE,
-    NAMESPACES,
     POINTER,
     POINTER_TYPE,
     POINTERS,
     Identifier,
-    Namespace,
     Pointer,
     folder,
-    name_of,
     shown,
 )
-
-_ATTEMPTS = 8
-
-
-class Loaded(NamedTuple):
-    """A table as a ref shows it.
-
-    Attributes:
-        location: Where its metadata is; "" for a table that was not committed yet.
-    """
-
-    metadata: TableMetadata
-    location: str
-
-
-class TableCommit(NamedTuple):
-    """What a client wants to commit to one table."""
-
-    table: Identifier
-    requirements: Sequence[TableRequirement]
-    updates: Sequence[TableUpdate]
-
-
-@dataclass(slots=True)
-class Plan:
-    """The changes of a commit, and the entries that it expects."""
-
-    message: str
-    entries: list[Entry] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    expected: dict[str, Entry | None] = field(default_factory=dict)
-    loaded: list[Loaded] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +43,7 @@ class _Found:
     pointer: Pointer
 
 
-class Tables:
+class Tables(Namespaces):
     """The catalog of a branch, which can be changed, or of a commit.
 
     Identifiers are tuples of names. The errors are those of PyIceberg's catalogs and of graveler.
@@ -104,96 +53,19 @@ class Tables:
     """
 
     def __init__(self, view: View) -> None:
-        self._view: Any = view  # a branch, of a room above
-        self._stores = view.repository
+        super().__init__(view)
         self._files = StoreFiles(self._stores)
-
-    @property
-    def name(self) -> str:
-        """The catalog as clients name it: ``REPOSITORY@REF``."""
-        return f"{self._stores.name}@{self._view.name}"
-
-    def namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """Return the namespaces directly below one, or the outermost ones."""
-        head = self._head()
-        if parent:
-            self._namespace(head, parent)
-        return self._below(head, parent, NAMESPACE)
-
-    def properties(self, namespace: Identifier) -> Mapping[str, str]:
-        """Return the properties of a namespace."""
-        return self._namespace(self._head(), namespace)[1].properties
-
-    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """Make a namespace, and those above it that do not exist."""
-
-        def plan(head: Ref) -> Plan:
-            made = Plan(f"create namespace {shown(namespace)}")
-            for depth in range(1, len(namespace) + 1):
-                place, whole = folder(namespace[:depth]), depth == len(namespace)
-                there, table = head.stat_many([place + NAMESPACE, place + POINTER])
-                if table is not None or (there is not None and whole):
-                    what = "table" if table else "namespace"
-                    raise NamespaceAlreadyExistsError(
-                        f"{what.capitalize()} already exists: {shown(namespace[:depth])}"
-                    )
-                made.expected |= {place + NAMESPACE: there, place + POINTER: None}
-                if there is None:
-                    record = Namespace(dict(properties) if whole else {})
-                    made.entries.append(self._record(place + NAMESPACE, NAMESPACES.encode(record)))
-            return made
-
-        if not namespace:
-            raise InvalidInputError("a namespace has one name at least")
-        self._land(plan)
-
-    def drop_namespace(self, namespace: Identifier) -> None:
-        """Remove a namespace that has no tables and no other files."""
-
-        def plan(head: Ref) -> Plan:
-            entry, _ = self._namespace(head, namespace)
-            place = folder(namespace)
-            if any(each.path != entry.path for each in head.list(place, delimiter="/")):
-                raise NamespaceNotEmptyError(f"Namespace is not empty: {shown(namespace)}")
-            return Plan(
-                f"drop namespace {shown(namespace)}",
-                deleted=[entry.path],
-                expected={entry.path: entry, place: None},
-            )
-
-        self._land(plan)
-
-    def update_properties(
-        self, namespace: Identifier, removals: Iterable[str], updates: Mapping[str, str]
-    ) -> PropertiesUpdateSummary:
-        """Change the properties of a namespace."""
-        gone, summary = {*removals}, PropertiesUpdateSummary([], [], [])
-        if both := sorted(gone & updates.keys()):
-            raise InvalidInputError(f"properties {both}: either remove or update them")
-
-        def plan(head: Ref) -> Plan:
-            nonlocal summary
-            entry, record = self._namespace(head, namespace)
-            had = record.properties
-            summary = PropertiesUpdateSummary(
-                removed=sorted(gone & had.keys()),
-                updated=sorted(updates),
-                missing=sorted(gone - had.keys()),
-            )
-            kept = {name: value for name, value in had.items() if name not in gone}
-            new = self._record(entry.path, NAMESPACES.encode(Namespace({**kept, **updates})))
-            return Plan(
-                f"properties of namespace {shown(namespace)}", [new], expected={entry.path: entry}
-            )
-
-        self._land(plan)
-        return summary
 
     def tables(self, namespace: Identifier) -> list[Identifier]:
         """Return the tables of a namespace."""
         head = self._head()
         self._namespace(head, namespace)
         return self._below(head, namespace, POINTER)
+
+    def every(self, above: Identifier = ()) -> list[Identifier]:
+        """Return all tables of a namespace and of those below it, or of the ref."""
+        found = [each for space in self.namespaces(above) for each in self.every(space)]
+        return [*(self.tables(above) if above else ()), *found]
 
     def exists(self, table: Identifier) -> bool:
         """Return whether a table exists; its metadata is not read."""
@@ -253,31 +125,32 @@ class Tables:
                 may link, or are files of tables in its own storage.
             overwrite: Replace a table of this name.
         """
-        found = self._files.metadata(location)
-        rules.check_format(found.format_version)
-        pointer = Pointer(str(found.table_uuid), self._files.address(location))
+        return self.register_all({table: location}, overwrite=overwrite)[0]
+
+    def register_all(
+        self,
+        tables: Mapping[Identifier, str],
+        *,
+        overwrite: bool = False,
+        namespaces: bool = False,
+    ) -> list[Loaded]:
+        """Make tables of metadata that exists: all of them, or none.
+
+        Args:
+            tables: Where the metadata of each table is.
+            overwrite: Replace tables of these names.
+            namespaces: Make the namespaces that do not exist.
+        """
 
         def plan(head: Ref) -> Plan:
-            place = folder(table)
-            if overwrite and (there := self._find(head, table)) is not None:
-                made = self._without(head, table, there)
-            else:
-                made = Plan("", expected=self._vacant(head, table))
-            files = TableEntries(
-                self._stores, EMPTY_METARANGE, place, self._files, self._files.start
-            )
-            entries = files.missing({location: None, **attached(found)})
-            added = [*entries.values(), *files.added(found.snapshots)]
-            made.message, made.loaded = f"register {shown(table)}", [self._loaded(pointer)]
-            made.entries = [
-                *added,
-                self._record(place + POINTER, POINTERS.encode(pointer), POINTER_TYPE),
-            ]
-            kept = {each.path for each in made.entries}
-            made.deleted = [path for path in made.deleted if path not in kept]
+            made = Plan(f"register {', '.join(map(shown, tables))}")
+            for namespace in {table[:-1] for table in tables} if namespaces else ():
+                self._add_namespace(head, namespace, {}, made)
+            for table, location in tables.items():
+                self._register(head, table, location, made, overwrite=overwrite)
             return made
 
-        return self._land(plan).loaded[0]
+        return self._land(plan).loaded
 
     def commit(self, changes: Sequence[TableCommit]) -> list[Loaded]:
         """Commit changes of one or several tables: all of them, or none.
@@ -295,6 +168,23 @@ class Tables:
             made = Plan(named)
             for change in changes:
                 self._change(head, change, made)
+            return made
+
+        return self._land(plan).loaded
+
+    def revise(
+        self,
+        tables: Sequence[Identifier],
+        updates: Callable[[Identifier, TableMetadata], Sequence[TableUpdate]],
+        message: str,
+    ) -> list[Loaded]:
+        """Commit updates of tables, of all or none, that are found from their metadata at the head."""
+
+        def plan(head: Ref) -> Plan:
+            made = Plan(message)
+            for table in tables:
+                base = self._loaded(self._table(head, table).pointer)
+                self._change(head, TableCommit(table, (), updates(table, base.metadata)), made)
             return made
 
         return self._land(plan).loaded
@@ -323,41 +213,6 @@ class Tables:
 
         self._land(plan)
 
-    def _head(self) -> Ref:
-        """Return the committed tree; what is staged does not count."""
-        view = self._view
-        return view if isinstance(view, Ref) else Ref(self._stores, view.head, name=view.name)
-
-    def _land(self, plan: Callable[[Ref], Plan]) -> Plan:
-        """Commit a plan, which is made again if the branch has moved in what it expects."""
-        branch, failed = self._view, ""
-        if isinstance(branch, Ref):
-            raise ReadOnlyError(f"{self.name} is a commit, which never changes: name a branch")
-        for attempt in range(_ATTEMPTS):
-            try:
-                made = plan(self._head())
-                if made.entries or made.deleted:
-                    with suppress(NoChangesError):
-                        branch.commit_changes(
-                            made.entries,
-                            deleted=made.deleted,
-                            expected=made.expected,
-                            message=made.message,
-                        )
-            except PreconditionFailedError as error:
-                failed = str(error)
-                backoff(self._stores.clock, self._stores.ids, attempt)
-            except ObjectNotFoundError as error:
-                raise InvalidInputError(f"a file of the table is missing: {error}") from error
-            else:
-                return made
-        raise CommitFailedException(failed)
-
-    def _record(self, path: str, content: bytes, kind: str = "application/json") -> Entry:
-        """Store a record, and return its entry."""
-        made: Entry = self._view.store(path, content, content_type=kind)
-        return made
-
     def _find(self, head: Ref, table: Identifier) -> _Found | None:
         entry = next(iter(head.stat_many([folder(table) + POINTER])))
         return None if entry is None else _Found(entry, POINTERS.decode(head.get(entry)))
@@ -368,35 +223,53 @@ class Tables:
             raise NoSuchTableError(f"Table does not exist: {shown(table)}")
         return found
 
-    def _namespace(self, head: Ref, namespace: Identifier) -> tuple[Entry, Namespace]:
-        entry = next(iter(head.stat_many([folder(namespace) + NAMESPACE])))
-        if entry is None:
-            raise NoSuchNamespaceError(f"Namespace does not exist: {shown(namespace)}")
-        return entry, NAMESPACES.decode(head.get(entry))
+    def _vacant(
+        self, head: Ref, table: Identifier, planned: Collection[str] = ()
+    ) -> dict[str, Entry | None]:
+        """Return what a commit expects that makes a table: its namespace, and nothing in its place.
 
-    def _below(self, head: Ref, above: Identifier, record: str) -> list[Identifier]:
-        """Return the names directly below a namespace that have such a record."""
-        start = folder(above)
-        found = head.list(start, delimiter="/")
-        folders = [each.path for each in found if isinstance(each, Prefix)]
-        entries = head.stat_many([each + record for each in folders])
-        return [
-            (*above, name_of(place.removeprefix(start).rstrip("/")))
-            for place, entry in zip(folders, entries, strict=True)
-            if entry is not None
-        ]
-
-    def _vacant(self, head: Ref, table: Identifier) -> dict[str, Entry | None]:
-        """Return what a commit expects that makes a table: its namespace, and nothing in its place."""
+        Args:
+            planned: The records that the commit makes.
+        """
         if len(table) < 2:
             raise InvalidInputError(f"table {shown(table)!r}: give a namespace and a name")
-        namespace, _ = self._namespace(head, table[:-1])
         place = folder(table)
+        expected: dict[str, Entry | None] = {place: None}
+        if folder(table[:-1]) + NAMESPACE not in planned:
+            namespace, _ = self._namespace(head, table[:-1])
+            expected[namespace.path] = namespace
         there, other = head.stat_many([place + POINTER, place + NAMESPACE])
         if there is not None or other is not None:
             what = "Table" if there else "Namespace"
             raise TableAlreadyExistsError(f"{what} already exists: {shown(table)}")
-        return {namespace.path: namespace, place: None}
+        return expected
+
+    def _register(
+        self, head: Ref, table: Identifier, location: str, plan: Plan, *, overwrite: bool
+    ) -> None:
+        """Add a table of metadata that exists to a plan."""
+        found = self._files.metadata(location)
+        rules.check_format(found.format_version)
+        address, place = self._files.address(location), folder(table)
+        files = TableEntries(self._stores, EMPTY_METARANGE, place, self._files, self._files.start)
+        linked = files.missing({location: None, **attached(found)})
+        pointer = POINTERS.encode(Pointer(str(found.table_uuid), address))
+        entries = [
+            *linked.values(),
+            *files.added(found.snapshots),
+            self._record(place + POINTER, pointer, POINTER_TYPE),
+        ]
+        there = self._find(head, table) if overwrite else None
+        if there is None:
+            plan.expected |= self._vacant(head, table, {each.path for each in plan.entries})
+        else:
+            before = self._without(head, table, there)
+            plan.expected |= before.expected
+            kept = {each.path for each in entries}
+            plan.deleted += [path for path in before.deleted if path not in kept]
+        plan.entries += entries
+        shown_as = rules.presented(found, self._location(found.table_uuid))
+        plan.loaded.append(Loaded(shown_as, self._stores.uri(address)))
 
     def _without(self, head: Ref, table: Identifier, found: _Found) -> Plan:
         paths = [entry.path for entry in head.entries(folder(table))]

@@ -12,7 +12,8 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table.update import SetPropertiesUpdate
 
-from graveler.tables.namespaces import TableCommit, Tables
+from graveler.tables.landing import TableCommit
+from graveler.tables.namespaces import Tables
 from tests.harness.iceberg import SCHEMA
 from tests.harness.worlds import ScriptedWorld
 

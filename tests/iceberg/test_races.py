@@ -13,7 +13,8 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from pyiceberg.types import LongType
 
 from graveler.errors import GravelerError
-from graveler.tables.namespaces import TableCommit, Tables
+from graveler.tables.landing import TableCommit
+from graveler.tables.namespaces import Tables
 from graveler.testing.faults import ProcessDied
 from tests.harness.iceberg import SCHEMA, delays, entry_files, named_files, rows, with_table
 from tests.harness.worlds import FAULTS, interleave, struck_worlds
