@@ -26,6 +26,7 @@ USAGE = 2
 CONFLICT = 3
 GATE = 4
 INTERRUPTED = 130
+_ICEBERG = "pyiceberg.exceptions"  # what its catalogs raise, by name: it may be missing
 _REFUSED = " was refused: "
 
 
@@ -63,7 +64,7 @@ def _exit_code(error: Exception) -> int:
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, GravelerError):
+    if isinstance(error, GravelerError) or type(error).__module__ == _ICEBERG:
         return str(error)
     # the text of other errors, especially Spark's, may be a stack trace
     first = next(iter(str(error).splitlines()), "")

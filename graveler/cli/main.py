@@ -35,6 +35,7 @@ _VERBS = {
     "runs": "run why",
     "gates": "gates",
     "ingest": "ingest",
+    "iceberg": "iceberg",
     "dumps": "refs import-lakefs",
     "fsck": "fsck",
     "splitting": "splitting",

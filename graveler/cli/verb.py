@@ -57,6 +57,7 @@ _GROUPS = {
     "run": "Runs: each works on a branch of its own.",
     "gates": "Gates: verdicts and required gates.",
     "ingest": "Ingestion branches: written all the time, published hour by hour.",
+    "iceberg": "Tables of Iceberg: list, register and export them, and expire their snapshots.",
     "refs": "Refs: dump them to one file, and restore them.",
     "gc": """Garbage collection.
 

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
+    from graveler.iceberg.exchange import connect as connect
+    from graveler.iceberg.exchange import export as export
+    from graveler.iceberg.exchange import register as register
+    from graveler.iceberg.expiry import expire as expire
     from graveler.iceberg.warehouses import GravelerCatalog as GravelerCatalog
     from graveler.tables.namespaces import Tables as Tables
 

@@ -3,7 +3,11 @@
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import BadRequestError, ForbiddenError
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update.snapshot import _OverwriteFiles
+from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.types import LongType, NestedField, StringType
 
 from graveler.errors import GravelerError
@@ -61,6 +65,24 @@ def with_table(catalog, *delays, table="db.flights", **properties):
     if delays:
         made.append(rows(*delays))
     return made
+
+
+class _Compaction(_OverwriteFiles):
+    def _summary(self, snapshot_properties=EMPTY_DICT):
+        made = super()._summary(snapshot_properties)
+        return Summary(Operation.REPLACE, **made.additional_properties)
+
+
+def compact(table):
+    """Write all rows of a table into one file, as engines do; PyIceberg has only the parts for it."""
+    old, found = [task.file for task in table.scan().plan_files()], table.scan().to_arrow()
+    with table.transaction() as transaction:
+        new = _dataframe_to_data_files(transaction.table_metadata, found, table.io)
+        with _Compaction(Operation.OVERWRITE, transaction, table.io) as rewrite:
+            for file in old:
+                rewrite.delete_data_file(file)
+            for file in new:
+                rewrite.append_data_file(file)
 
 
 def catalog_of(branch, **properties):
