@@ -1,10 +1,11 @@
 """``graveler diff`` and ``show``: changes of paths, and their totals."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from heapq import merge
-from typing import Any
+from typing import Annotated, Any
 
 from graveler.base.globs import matches
 from graveler.base.names import path_key
@@ -14,14 +15,17 @@ from graveler.cli.output import SIGNS, Output, counted, field_lines
 from graveler.cli.selection import LinesOption, Listing, folder_of, is_pattern
 from graveler.cli.session import Session
 from graveler.cli.verb import verb
-from graveler.committed.diff import same_content
+from graveler.cli.verbs.looking.tables import TableChange, change_at, described, folded
 from graveler.display import size_text
 from graveler.errors import ExpiredError
 from graveler.lake import Branch, Repository
 from graveler.lake.shapes import moment, shape_of
 from graveler.model import Change, ChangeKind
-from graveler.reads.changes import change_of, range_reuse
-from graveler.reads.view import find_value
+from graveler.reads.changes import range_reuse
+from graveler.reads.view import View
+
+_All = Annotated[bool, "(--all): List the files of Iceberg's tables, too."]
+_Fold = Callable[[Iterable[Change]], Iterator[Change | TableChange]]
 
 
 @verb("diff")
@@ -35,9 +39,12 @@ def _diff(
     folders: bool = False,
     name_only: bool = False,
     rows: str = "",
+    everything: _All = False,
     limit: LinesOption = None,
 ) -> None:
     """List the differences from LEFT to RIGHT, or the changes that a commit would make.
+
+    A table of Iceberg is one line: its snapshots, and its rows and files by their summaries.
 
     Args:
         left: A ref; or a branch alone, for its staged changes; or both refs, as main..dev.
@@ -62,8 +69,7 @@ def _diff(
     if rows:
         from graveler.cli.verbs.looking.rows import show_rows
 
-        sides = (f"{left}@", left) if not right else (left, right)
-        views = repository.view(sides[0]), repository.view(sides[1])
+        views = _sides(repository, left, right)
         show_rows(out, views, _changes(repository, left, right, prefix), rows.split(","), limit)
         return
     changes = _changes(repository, left, right, prefix)
@@ -73,7 +79,20 @@ def _diff(
     elif folders:
         _show_folders(out, changes, limit)
     else:
-        _show_changes(out, changes, limit, name_only=name_only, staged=not right)
+        plain = name_only or everything
+        fold = iter if plain else _folding(_sides(repository, left, right), prefix)
+        _show_changes(out, changes, limit, fold, name_only=name_only, staged=not right)
+
+
+def _sides(repository: Repository, left: str, right: str) -> list[View]:
+    return [repository.view(side) for side in ((left, right) if right else (f"{left}@", left))]
+
+
+def _folding(views: list[View], prefix: str) -> _Fold:
+    """Return what makes one change of those of a table, unless only some of its files are wanted."""
+    pattern = is_pattern(prefix, *views)
+    wanted = partial(matches, prefix) if pattern else lambda path: path.startswith(prefix)
+    return partial(folded, views=views, wanted=wanted)
 
 
 def _changes(repository: Repository, left: str, right: str, prefix: str) -> Iterable[Change]:
@@ -96,10 +115,7 @@ def _between(repository: Repository, left: str, right: str, prefix: str) -> Iter
         if change.path.startswith(prefix)
     }
     committed = repository.diff(left, right, prefix=prefix)
-    found = (
-        (path_key(path), [find_value(view, path_key(path)) for view in views]) for path in staged
-    )
-    own = [change_of(key, old, new) for key, (old, new) in found if not same_content(old, new)]
+    own = [change for path in staged if (change := change_at(views, path)) is not None]
     return merge(
         (change for change in committed if change.path not in staged),
         sorted(own, key=_key),
@@ -115,15 +131,18 @@ def _show_changes(
     out: Output,
     changes: Iterable[Change],
     limit: int | None,
+    fold: _Fold,
     *,
     name_only: bool = False,
     staged: bool = False,
 ) -> None:
     listing, totals = Listing(out, limit), Totals()
-    for change in totals.counted(changes):
+    for change in fold(totals.counted(changes)):
         if not listing.takes():
             continue
-        if name_only:
+        if isinstance(change, TableChange):
+            out.show(*described(out, change))
+        elif name_only:
             out.show({"path": change.path}, change.path)
         else:
             shape = (staged_shape if staged else shape_of)(change) if out.as_json else {}
@@ -213,7 +232,12 @@ def _show_folders(out: Output, changes: Iterable[Change], limit: int | None) -> 
 
 @verb("show")
 def _show(
-    session: Session, ref: RefArgument = "", *, stat: bool = False, limit: LinesOption = None
+    session: Session,
+    ref: RefArgument = "",
+    *,
+    stat: bool = False,
+    everything: _All = False,
+    limit: LinesOption = None,
 ) -> None:
     """Show a commit: its changes, and the ranges it wrote or reused.
 
@@ -229,9 +253,13 @@ def _show(
     commit = repository.commit(ref or session.default_branch)
     first = commit.parents[:1]
     changes: list[Change] | None = []
+    fold: _Fold = iter
     try:
         if first:
             changes = list(repository.diff(first[0], commit.id))
+            fold = (
+                iter if everything else _folding([*map(repository.view, [*first, commit.id])], "")
+            )
         written, reused = range_reuse(repository.stores, replace(commit, parents=first))
         ranges: dict[str, int] | None = {"written": written, "reused": reused}
         text = f"{written} written, {reused} reused"
@@ -257,4 +285,4 @@ def _show(
         *(totals.lines() if stat and changes else ()),
     )
     if not stat and not out.as_json:
-        _show_changes(out, changes or (), limit)
+        _show_changes(out, changes or (), limit, fold)
