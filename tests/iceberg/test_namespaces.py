@@ -1,5 +1,7 @@
 """Namespaces: nested ones, properties, and names that are no plain words."""
 
+from hashlib import sha256
+
 import pytest
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
@@ -31,6 +33,21 @@ def test_namespaces_are_nested_and_have_properties(repo, main):
     for namespace in ("db.raw.us", "db.raw", "db"):
         main.drop_namespace(namespace)
     assert not list(repo.ref("main"))
+
+
+def test_the_records_are_as_their_format_says(repo, main):
+    """docs/formats/iceberg.md"""
+    table, view = with_table(main), repo.ref("main")
+    assert view.get("db/_namespace.json").hex(" ") == (
+        "7b 22 66 6f 72 6d 61 74 22 3a 32 2c 22 70 72 6f 70 65 72 74 69 65 73 22 3a 7b 7d 7d"
+    )
+    key = table.metadata_location.removeprefix(f"{repo.storage}/")
+    assert view.get("db/flights/_table.json").decode() == (
+        f'{{"format":2,"metadata":"{key}","uuid":"{table.metadata.table_uuid}"}}'
+    )
+    owner = f"{repo.stores.refs.branches.get('main').born}/{table.metadata.table_uuid}"
+    place = sha256(owner.encode()).hexdigest()[:32]
+    assert key.startswith(f"tables/{repo.stores.storage_id}/{place}/metadata/00000-")
 
 
 def test_each_change_is_one_commit_and_nothing_is_staged(repo, main):
