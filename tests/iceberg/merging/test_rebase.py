@@ -36,13 +36,15 @@ def paths(line):
     return [one.manifest_path for one in line.manifests]
 
 
-def test_an_append_reads_no_manifest_and_carries_its_own(base):
+def test_an_append_copies_its_own_manifest_and_no_other(base):
     source, dest = sides(base, Line.append, lambda line: [line.append("b") for _ in range(3)])
     io = CountingIO()
     merged = merge(base, source, dest, io=io)
     lists = [line.metadata.current_snapshot().manifest_list for line in (dest, source)]
-    assert sorted(io.reads) == sorted(lists)
-    assert paths(good(merged)) == [paths(source)[0], *paths(dest)]
+    assert sorted(io.reads) == sorted([*lists, paths(source)[0]])
+    copy, *others = paths(good(merged))
+    assert others == paths(dest)
+    assert Path(copy).read_bytes() == Path(paths(source)[0]).read_bytes()
     head = merged.metadata.current_snapshot()
     assert head.snapshot_id == source.metadata.current_snapshot_id
     assert head.parent_snapshot_id == dest.metadata.current_snapshot_id
