@@ -10,6 +10,7 @@ VENV ?= .venv
 DEMO_VENV ?= .venv-demo
 DBT_VENV ?= .venv-dbt
 DELTA_VENV ?= .venv-delta
+ICEBERG_VENV ?= .venv-iceberg
 ARVADOS_VENV := .venv-arvados
 LOWEST_VENV ?= .venv-lowest
 ARGS ?=
@@ -19,6 +20,7 @@ READY := $(VENV)/.installed
 DEMO_READY := $(DEMO_VENV)/.installed
 DBT_READY := $(DBT_VENV)/.installed
 DELTA_READY := $(DELTA_VENV)/.installed
+ICEBERG_READY := $(ICEBERG_VENV)/.installed
 ARVADOS_READY := $(ARVADOS_VENV)/.installed
 LOWEST_READY := $(LOWEST_VENV)/.installed
 
@@ -26,7 +28,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-iceberg bench-keep bench-ui bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-iceberg-merges test-package test-ui test-lowest
+.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-iceberg test-iceberg-merges test-package test-ui test-lowest
 .PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference test-iceberg-kit
 
 help: ## list the targets
@@ -80,6 +82,11 @@ test-delta: WORKERS = 2
 test-delta: $(READY) $(DELTA_READY) ## tables of Delta Lake on branches, and the oldest Spark: PySpark 4.1
 	$(BIN)/python -m tests.jars delta build/jars/delta
 	$(PYTEST) tests/long/delta $(ARGS)
+
+test-iceberg: WORKERS = 2
+test-iceberg: $(READY) $(ICEBERG_READY) ## tables of Iceberg on branches, by Spark 4.1, DuckDB and PyIceberg in turn
+	$(BIN)/python -m tests.jars iceberg build/jars/iceberg
+	$(PYTEST) tests/long/iceberg $(ARGS)
 
 test-hadoop: $(READY) ## Hadoop's own tests of a file system on the gateway; needs Java and Maven, fetches 100 MB once
 	$(BIN)/python -m tests.hadoop $(ARGS)
@@ -246,6 +253,9 @@ lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	$(BIN)/uv pip compile pyproject.toml --extra delta --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements-delta.lock $(ARGS)
+	$(BIN)/uv pip compile pyproject.toml --extra iceberg-engines --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  --output-file requirements-iceberg.lock $(ARGS)
 	$(BIN)/uv pip compile pyproject.toml --extra arvados --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements-arvados.lock $(ARGS)
@@ -257,7 +267,7 @@ lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	  --output-file requirements-lowest.lock
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) $(ARVADOS_VENV) $(LOWEST_VENV) build dist docs/_build demo-lake
+	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) $(ICEBERG_VENV) $(ARVADOS_VENV) $(LOWEST_VENV) build dist docs/_build demo-lake
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
 
 # $(call environment,FOLDER) makes a virtual environment with the lock's uv. pip checks the hash of
@@ -295,8 +305,6 @@ $(DBT_READY): requirements-dbt.lock requirements.lock pyproject.toml
 	  --constraint requirements-dbt.lock --build-constraint requirements.lock --editable '.[dbt]'
 	@touch $@
 
-# Delta Lake is not published for the Spark version of requirements.lock. This is the oldest Spark
-# version that graveler supports.
 $(ARVADOS_READY): requirements-arvados.lock requirements.lock pyproject.toml
 	$(call environment,$(ARVADOS_VENV))
 	@$(ARVADOS_VENV)/bin/uv pip install --quiet --python $(ARVADOS_VENV)/bin/python \
@@ -304,10 +312,18 @@ $(ARVADOS_READY): requirements-arvados.lock requirements.lock pyproject.toml
 	  --requirement requirements-arvados.lock
 	@touch $@
 
+# Delta Lake is not published for the Spark version of requirements.lock. This is the oldest Spark
+# version that graveler supports.
 $(DELTA_READY): requirements-delta.lock requirements.lock pyproject.toml
 	$(call environment,$(DELTA_VENV))
 	@$(DELTA_VENV)/bin/uv pip install --quiet --python $(DELTA_VENV)/bin/python \
 	  --constraint requirements-delta.lock --build-constraint requirements.lock --editable '.[delta]'
+	@touch $@
+
+$(ICEBERG_READY): requirements-iceberg.lock requirements.lock pyproject.toml
+	$(call environment,$(ICEBERG_VENV))
+	@$(ICEBERG_VENV)/bin/uv pip install --quiet --python $(ICEBERG_VENV)/bin/python \
+	  --constraint requirements-iceberg.lock --build-constraint requirements.lock --editable '.[iceberg-engines]'
 	@touch $@
 
 # The lowest versions that pyproject.toml accepts, and the tools of the tests from requirements.lock.

@@ -13,6 +13,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 DBT_LOCK = (ROOT / "requirements-dbt.lock").read_text("utf-8")
 DELTA_LOCK = (ROOT / "requirements-delta.lock").read_text("utf-8")
+ICEBERG_LOCK = (ROOT / "requirements-iceberg.lock").read_text("utf-8")
 ARVADOS_LOCK = (ROOT / "requirements-arvados.lock").read_text("utf-8")
 LOWEST_LOCK = (ROOT / "requirements-lowest.lock").read_text("utf-8")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==([^ ;\\]+)", re.MULTILINE)
@@ -20,6 +21,7 @@ PINNED = dict(PIN.findall(LOCK))
 APART = {
     "dbt": dict(PIN.findall(DBT_LOCK)),
     "delta": dict(PIN.findall(DELTA_LOCK)),
+    "iceberg-engines": dict(PIN.findall(ICEBERG_LOCK)),
     "arvados": dict(PIN.findall(ARVADOS_LOCK)),
 }
 """Extras with a lock and an environment of their own, with the pins of that lock."""
@@ -35,8 +37,8 @@ def name_of(requirement: str) -> str:
 
 @pytest.mark.parametrize(
     "lock",
-    [LOCK, DBT_LOCK, DELTA_LOCK, ARVADOS_LOCK, LOWEST_LOCK],
-    ids=["all", "dbt", "delta", "arvados", "lowest"],
+    [LOCK, DBT_LOCK, DELTA_LOCK, ICEBERG_LOCK, ARVADOS_LOCK, LOWEST_LOCK],
+    ids=["all", "dbt", "delta", "iceberg", "arvados", "lowest"],
 )
 def test_the_lock_names_no_address(lock):
     assert "://" not in lock
@@ -45,8 +47,15 @@ def test_the_lock_names_no_address(lock):
 
 @pytest.mark.parametrize(
     ("lock", "least"),
-    [(LOCK, 100), (DBT_LOCK, 30), (DELTA_LOCK, 20), (ARVADOS_LOCK, 20), (LOWEST_LOCK, 40)],
-    ids=["all", "dbt", "delta", "arvados", "lowest"],
+    [
+        (LOCK, 100),
+        (DBT_LOCK, 30),
+        (DELTA_LOCK, 20),
+        (ICEBERG_LOCK, 30),
+        (ARVADOS_LOCK, 20),
+        (LOWEST_LOCK, 40),
+    ],
+    ids=["all", "dbt", "delta", "iceberg", "arvados", "lowest"],
 )
 def test_every_pin_of_the_lock_has_a_hash(lock, least):
     blocks = re.split(r"\n(?=\S)", lock.strip())
@@ -110,7 +119,7 @@ def test_no_target_installs_what_the_lock_does_not_pin():
     assert len(INSTALLS) >= 4
     for line in INSTALLS:
         words = set(line.split())
-        locks = ("requirements.lock", "requirements-dbt.lock", "requirements-delta.lock")
+        locks = [f"requirements{of}.lock" for of in ("", "-dbt", "-delta", "-iceberg")]
         bound = any(f" --constraint {lock} " in line for lock in locks) or "--no-deps" in words
         built = (
             "--build-constraint requirements.lock" in line
