@@ -12,6 +12,9 @@
             "warehouse": "flights@dev",
         },
     )
+
+The branch of a run or a step is written with its handle, ``REPOSITORY@BRANCH:FENCE``: the branch names the
+run and the step, and the fence the attempt of the run, or the try of the step.
 """
 
 from contextlib import suppress
@@ -19,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from graveler.errors import InvalidInputError
 from graveler.lake.shared import lake_at, location_of
-from graveler.repository.branch import Branch
+from graveler.reads.view import Ref
+from graveler.repository.branch import Branch, fence_of
 from graveler.tables.catalog import TreeCatalog
 from graveler.tables.namespaces import Tables
 
@@ -43,7 +47,9 @@ def split_warehouse(warehouse: str) -> tuple[str, str]:
 
 
 def fixed(repository: "Repository", expression: str) -> str:
-    """Return the name of a branch or a tag as it is, and otherwise the id of the commit."""
+    """Return a branch, also with a fence, or a tag as it is, and otherwise the id of the commit."""
+    if ":" in expression:
+        return expression
     refs = repository.stores.refs
     with suppress(InvalidInputError):
         if refs.branches.find(expression) or refs.tags.find(expression):
@@ -51,16 +57,26 @@ def fixed(repository: "Repository", expression: str) -> str:
     return repository.ref(expression).commit.id
 
 
-def tables_of(repository: "Repository", expression: str) -> Tables:
-    """Return the tables of a branch, which can be changed, or of a tag, a commit or another expression.
+def warehouse_of(view: Branch | Ref) -> str:
+    """Return the warehouse of a ref; that of a branch of this process's run or step has its handle."""
+    fence = fence_of(view) if isinstance(view, Branch) else ""
+    return f"{view.repository.name}@{view.name}" + (f":{fence}" if fence else "")
+
+
+def view_of(repository: "Repository", expression: str) -> Branch | Ref:
+    """Return a branch, which can be changed, or the ref of a tag, a commit or another expression.
 
     Raises:
+        FencedError: The attempt of the run, or the try of the step, is over.
         NotFoundError: The ref does not exist.
     """
+    branch, handle, fence = expression.partition(":")
+    if handle:
+        return repository.runs.branch(branch, fence)
     with suppress(InvalidInputError):
         if repository.stores.refs.branches.find(expression) is not None:
-            return Tables(Branch(repository.stores, expression))
-    return Tables(repository.ref(expression))
+            return Branch(repository.stores, expression)
+    return repository.ref(expression)
 
 
 class GravelerCatalog(TreeCatalog):
@@ -75,4 +91,4 @@ class GravelerCatalog(TreeCatalog):
         super().__init__(name, **properties)
         lake = lake_at(location_of(properties.get("lake", "")))
         repository, expression = split_warehouse(properties.get("warehouse", ""))
-        self._tables = tables_of(lake.repository(repository), expression)
+        self._tables = Tables(view_of(lake.repository(repository), expression))

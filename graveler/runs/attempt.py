@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from graveler.base.arguments import PathText, RefLike, optional, pairs, prefix_text, ref_text
 from graveler.base.forks import watch
 from graveler.errors import FencedError, GravelerError
-from graveler.model import Commit
+from graveler.model import Commit, Entry
 from graveler.reads.view import Observed, View, observed, read_from
 from graveler.refs.expression import resolve_to_read
 from graveler.repository.branch import Branch
@@ -230,6 +230,34 @@ class RunBranch(ObservedBranch):
             paths=paths,
             mine=mine,
         )
+
+    def commit_changes(
+        self,
+        entries: Iterable[Entry] = (),
+        *,
+        deleted: Iterable[PathText] = (),
+        expected: Mapping[str, Entry | None] | None = None,
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+        committer: str = "",
+    ) -> Commit:
+        """Commit only these changes; the commit also has the run's metadata.
+
+        See `Branch.commit_changes`.
+        """
+        self._attempt.work(self._reads)
+        return super().commit_changes(
+            entries,
+            deleted=deleted,
+            expected=expected,
+            message=message,
+            metadata={**self._attempt.known.metadata, **pairs(metadata, "metadata")},
+            committer=committer,
+        )
+
+    def record_reads(self) -> None:
+        """Record the inputs of this process on the run, whose own process does not see them."""
+        self._attempt.work(self._reads)
 
     def renew(self) -> RunRecord:
         """Renew the lease: the attempt counts as alive for one lease from now on.

@@ -18,9 +18,10 @@ from graveler.gates import Gate, as_gates
 from graveler.gates.gate import Check
 from graveler.model import MESSAGE_BYTES, RUN_KEY_BYTES, Commit
 from graveler.reads.stores import Stores
+from graveler.refs.branches import check_fence, owned
 from graveler.repository.strategies import Strategy, check_strategy
 from graveler.runs import lifecycle
-from graveler.runs.attempt import Attempt
+from graveler.runs.attempt import Attempt, RunBranch
 from graveler.runs.opener import RunTerms, Terms, open_or_attach, open_run
 from graveler.runs.reaper import Reaped, reap, reap_due
 from graveler.runs.record import LIVE, RunHandle, RunOutline, RunRecord
@@ -122,6 +123,22 @@ class Runs:
             )
         handle = replace(handle, location=self._repository.location)
         return Run(Attempt(self._records, handle, None))
+
+    def branch(self, name: str, fence: str) -> RunBranch:
+        """Return the branch of a run or a step for a process that was given its name and its fence.
+
+        Raises:
+            FencedError: The attempt of the run, or the try of the step, is over.
+            InvalidInputError: The branch is that of no run.
+        """
+        refs = self._repository.refs
+        with owned(name, fence):
+            check_fence(refs.branches.get(name), fence)
+        record = self._records.owner_of(name)
+        if record is None:
+            raise InvalidInputError(f"branch {name!r} is that of no run: write it without a fence")
+        attempt = Attempt(self._records, self._records.handle(record), record)
+        return Run(attempt) if name == record.branch else RunBranch(attempt, name, fence=fence)
 
     def handle_of(self, given: StepEnvironment) -> RunHandle:
         """Return the handle of the run that environment variables name, by handle or by key.

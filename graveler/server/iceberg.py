@@ -1,6 +1,7 @@
 """The surface of Iceberg's REST protocol: ``/iceberg/v1/…``, each ref of the lake a catalog.
 
-A client gives the address ``http://host:port/iceberg`` and the warehouse ``REPOSITORY@REF``.
+A client gives the address ``http://host:port/iceberg`` and the warehouse ``REPOSITORY@REF``. The branch of
+a run or a step is read-only unless the warehouse has its handle, see `graveler.iceberg.warehouses`.
 """
 
 import json
@@ -11,6 +12,7 @@ from urllib.parse import unquote
 
 from graveler.errors import GravelerError, MissingDependencyError
 from graveler.iam.access import Access, Identity
+from graveler.runs.attempt import RunBranch
 from graveler.server.messages import Answer, HttpError, Request, refuse_web_pages
 from graveler.server.tokens import TokenCheck
 from graveler.tables.layout import check_library
@@ -102,6 +104,7 @@ class Iceberg:
 
     def _answer(self, request: Request) -> Answer:
         from graveler.iceberg import rest, warehouses
+        from graveler.tables.namespaces import Tables
 
         target = request.target.partition("?")[0]
         _ = request.path  # refuses what cannot be decoded
@@ -114,13 +117,16 @@ class Iceberg:
         self._enter(request.identity, name, "")
         repository = self._repository(name)
         fixed = warehouses.fixed(repository, expression)
-        ref = "" if _COMMIT.fullmatch(fixed) else fixed
+        ref = "" if _COMMIT.fullmatch(fixed) else fixed.partition(":")[0]
         self._enter(request.identity, name, ref)
+        view = warehouses.view_of(repository, fixed)
         if asks:
             return _document(json.dumps(rest.config(f"{name}@{fixed}")))
-        tables = warehouses.tables_of(repository, fixed)
+        tables = Tables(view, committer=request.identity.user)
         rights = _Rights(self._access, request.identity, name, ref, self._read_only)
         done = rest.answer(request.method, parts, tables, rights, request.query, _content(request))
+        if isinstance(view, RunBranch):
+            view.record_reads()
         return Answer(204) if done is None else _document(done)
 
     def _enter(self, identity: Identity, repository: str, ref: str) -> None:

@@ -79,10 +79,12 @@ class Namespaces:
 
     Args:
         view: A branch, also that of a run or a step, or the ref of a commit.
+        committer: The committer of changes; "" for the user of the process.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, *, committer: str = "") -> None:
         self._view: Any = view  # a branch, of a room above
+        self._committer = committer
         self._stores = view.repository
 
     @property
@@ -176,6 +178,7 @@ class Namespaces:
                             deleted=made.deleted,
                             expected=made.expected,
                             message=made.message,
+                            committer=self._committer,
                         )
             except PreconditionFailedError as error:
                 failed = str(error)

@@ -50,10 +50,11 @@ class Tables(Namespaces):
 
     Args:
         view: A branch, also that of a run or a step, or the ref of a commit.
+        committer: The committer of changes; "" for the user of the process.
     """
 
-    def __init__(self, view: View) -> None:
-        super().__init__(view)
+    def __init__(self, view: View, *, committer: str = "") -> None:
+        super().__init__(view, committer=committer)
         self._files = StoreFiles(self._stores)
 
     def tables(self, namespace: Identifier) -> list[Identifier]:

@@ -106,3 +106,12 @@ def entry_files(repo, ref="main", table="db/flights/"):
     view = repo.ref(ref)
     entries = [entry for entry in view.entries(table) if not entry.path.endswith("/_table.json")]
     return {view.uri(entry) for entry in entries}
+
+
+def token_of(lake, user, *rules, **terms):
+    """Return a token of a new user who has these rules."""
+    lake.iam.create_user(user)
+    if rules:
+        lake.iam.put_policy(user, rules)
+        lake.iam.attach(user, user=user)
+    return lake.iam.create_token(user, **terms)[0]

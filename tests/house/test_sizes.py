@@ -45,8 +45,8 @@ ROOMS = {
     "graveler/reads": 2175,
     "graveler/refs": 1775,
     "graveler/repository": 5530,  # tables of Iceberg in merges: 200
-    "graveler/runs": 3270,
-    "graveler/server": 2595,
+    "graveler/runs": 3297,
+    "graveler/server": 2625,
     "graveler/simulation": 590,
     "graveler/spark": 2080,
     "graveler/sstable": 970,

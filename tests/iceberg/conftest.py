@@ -5,6 +5,7 @@ import pytest
 import graveler
 from graveler.lake.shared import lend_lake
 from graveler.server import Server
+from graveler.testing import World
 from tests.harness.iceberg import TOKEN, own_catalog, rest_catalog
 
 
@@ -46,3 +47,14 @@ def catalog(request, lake, repo):
 @pytest.fixture
 def main(catalog):
     return catalog()
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """A lake with a user and a clock that tests move, and its server."""
+    monkeypatch.setattr("graveler.server.server._POLL_SECONDS", 0.01)
+    world = World()
+    with world.open() as lake:
+        lake.create_repository("flights")
+        with Server(lake, token=TOKEN) as server:
+            yield world, lake, server

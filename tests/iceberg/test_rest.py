@@ -10,8 +10,7 @@ from pyiceberg.exceptions import ForbiddenError, OAuthError, UnauthorizedError
 
 from graveler.gates import checks
 from graveler.server import Server
-from graveler.testing import World
-from tests.harness.iceberg import TOKEN, rest_catalog, rows, with_table
+from tests.harness.iceberg import TOKEN, rest_catalog, rows, token_of, with_table
 
 HERE = "flights@main"
 
@@ -214,14 +213,6 @@ def test_a_server_that_is_read_only_writes_nothing(lake, repo, main):
                 table.append(rows(2))
 
 
-def token_of(lake, user, *rules, **terms):
-    lake.iam.create_user(user)
-    if rules:
-        lake.iam.put_policy(user, rules)
-        lake.iam.attach(user, user=user)
-    return lake.iam.create_token(user, **terms)[0]
-
-
 def test_rights_decide_on_each_table(lake, repo, server):
     admin = token_of(lake, "admin")
     with rest_catalog(server, HERE, admin) as main:
@@ -258,17 +249,6 @@ def test_without_a_token_nothing_is_learned(server, repo, token):
     for path in ("config?warehouse=flights@main", "config", f"{HERE}/namespaces", "nonsense"):
         status, answer = client.send("GET", path)
         assert (status, answer["error"]["type"]) == (401, "NotAuthorizedException")
-
-
-@pytest.fixture
-def timed(monkeypatch):
-    """A lake with a user and a clock that tests move, and its server."""
-    monkeypatch.setattr("graveler.server.server._POLL_SECONDS", 0.01)
-    world = World()
-    with world.open() as lake:
-        lake.create_repository("flights")
-        with Server(lake, token=TOKEN) as server:
-            yield world, lake, server
 
 
 def test_client_credentials_last_as_long_as_the_token(timed):

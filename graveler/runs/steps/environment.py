@@ -212,11 +212,6 @@ class OpenStep(RunBranch):
         source = Branch(self.repository, branch.name)
         return observed(ObservedBranch, source, self._observer)
 
-    def record_reads(self) -> None:
-        """Record the inputs of this process on the run; the step's process does not see them."""
-        if self._reads.new:
-            self.renew()
-
 
 def open_step_of(records: RunRecords, given: StepEnvironment) -> OpenStep:
     """Return the open step that the environment names, after a check."""
