@@ -17,6 +17,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import NestedField
 
 from graveler.committed.lookup import find_many
+from graveler.committed.metarange import prefix_end, scan
 from graveler.errors import GravelerError, InvalidInputError, ObjectNotFoundError
 from graveler.model import Entry
 from graveler.objects.address import TABLES, AddressBook, is_own
@@ -296,7 +297,8 @@ class TableEntries:
     Args:
         tree: The tree, or an empty one to have new entries for all files.
         table: The folder of the table.
-        place: Where files in the storage of the repository must be that have no entry yet.
+        place: Where files in the storage of the repository must be that have no entry yet, unless the table
+            has another file in their folder.
     """
 
     def __init__(
@@ -307,6 +309,7 @@ class TableEntries:
         self._table = table
         self._files = files
         self._place = place
+        self._folders: dict[str, bool] = {}
 
     def path(self, location: str) -> str:
         """Return the path of a file's entry."""
@@ -370,11 +373,22 @@ class TableEntries:
         return [*added, *also.values(), entry], Pointer(str(metadata.table_uuid), address)
 
     def _check_place(self, location: str, address: str) -> None:
-        if is_own(address) and not address.startswith(self._place):
-            raise InvalidInputError(
-                f"file {location!r} is not below the table's location on this branch, "
-                f"{self._stores.uri(self._place)}: load the table, and write there"
-            )
+        if not is_own(address) or address.startswith(self._place) or self._is_beside(address):
+            return
+        raise InvalidInputError(
+            f"file {location!r} is not below the table's location on this branch, "
+            f"{self._stores.uri(self._place)}: load the table, and write there"
+        )
+
+    def _is_beside(self, address: str) -> bool:
+        """Return whether the table has a file in the same folder: DuckDB puts deletes beside the data."""
+        folder = address.rpartition("/")[0] + "/"
+        if folder not in self._folders:
+            path = path_of(self._table, address, self._files.start).rpartition("/")[0].encode() + b"/"
+            rows = scan(self._stores.ranges, self._tree, path, prefix_end(path))
+            start = folder.encode()
+            self._folders[folder] = any(entry_address(*row).startswith(start) for row in rows)
+        return self._folders[folder]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
@@ -44,6 +45,24 @@ def test_each_branch_writes_below_a_folder_of_its_own(repo, catalog, main):
     assert again not in (table.location(), dev.location())
     repo.tags.create("v1")
     assert catalog("v1").load_table("db.flights").location() != table.location()
+
+
+def test_a_new_file_may_be_beside_a_file_that_the_table_has(repo, catalog, main):
+    """DuckDB writes deletes into the folder of the data, which another branch may have written."""
+    table = with_table(main, 1)
+    data = path_of(next(each for each in entry_files(repo) if each.endswith(".parquet")))
+    repo.create_branch("dev")
+    dev = catalog("dev").load_table("db.flights")
+    elsewhere = data.parent / "other"
+    elsewhere.mkdir()
+    for folder in (data.parent, elsewhere):
+        pq.write_table(rows(2), folder / "new.parquet")
+    with pytest.raises(REFUSED, match="not below the table's location on this branch"):
+        dev.add_files([f"file://{elsewhere}/new.parquet"])
+    dev.refresh().add_files([f"file://{data.parent}/new.parquet"])
+    assert (delays(catalog("dev")), delays(main)) == ([1, 2], [1])
+    assert table.location() != dev.location()
+    assert repo.fsck().sound
 
 
 def test_a_snapshot_with_files_of_another_table_is_refused(repo, main):
