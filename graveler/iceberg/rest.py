@@ -5,7 +5,9 @@ The server speaks HTTP, and knows who asks; here is what the paths below ``/v1/{
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
@@ -23,6 +25,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableRequest
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
+from graveler.base.local_files import make_folders
 from graveler.errors import (
     GateFailedError,
     InvalidInputError,
@@ -41,6 +44,7 @@ from graveler.tables.namespaces import Tables
 
 _SEPARATOR = "\x1f"
 _FAILED = 500
+_LOCAL = "file://"
 _M = TypeVar("_M", bound=BaseModel)
 
 STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
@@ -208,9 +212,12 @@ def _register_table(call: Call) -> str:
 
 def _load_table(call: Call) -> str:
     call.read(call.table)
-    return _answer(
-        call.tables.load(call.table), only_refs=call.query.get("snapshots", "") == "refs"
-    )
+    loaded = call.tables.load(call.table)
+    local = loaded.metadata.location.removeprefix(_LOCAL)
+    if call.tables.writable and local != loaded.metadata.location:
+        with suppress(OSError):  # DuckDB makes no folder for its metadata, which others do
+            make_folders(Path(local) / "metadata")
+    return _answer(loaded, only_refs=call.query.get("snapshots", "") == "refs")
 
 
 def _has_table(call: Call) -> None:

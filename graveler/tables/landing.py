@@ -92,6 +92,11 @@ class Namespaces:
         """The catalog as clients name it: ``REPOSITORY@REF``."""
         return f"{self._stores.name}@{self._view.name}"
 
+    @property
+    def writable(self) -> bool:
+        """Whether the ref is a branch."""
+        return not isinstance(self._view, Ref)
+
     def namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """Return the namespaces directly below one, or the outermost ones."""
         head = self._head()

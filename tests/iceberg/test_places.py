@@ -130,7 +130,7 @@ def test_two_files_of_one_name_are_refused(repo, catalog, main):
     dev = catalog("dev").load_table("db.flights")
     listed = table.current_snapshot().manifest_list
     forged = listed.replace(table.location(), dev.location())
-    path_of(forged).parent.mkdir(parents=True)
+    path_of(forged).parent.mkdir(parents=True, exist_ok=True)
     path_of(forged).write_bytes(path_of(listed).read_bytes())
     snapshot = Snapshot.model_validate(
         {"snapshot-id": 5, "manifest-list": forged, "sequence-number": 9}

@@ -3,6 +3,7 @@
 import http.client
 import json
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -172,6 +173,15 @@ def test_a_load_may_leave_out_the_snapshots_that_no_ref_names(client, main):
     ]
     assert [len(each["snapshots"]) for each in loaded] == [2, 1]
     assert loaded[1]["snapshots"][0]["snapshot-id"] == table.current_snapshot().snapshot_id
+
+
+def test_a_branch_has_a_folder_for_new_metadata(client, repo, main):
+    with_table(main, 1)
+    repo.create_branch("dev")
+    for ref, there in (("dev", True), (repo.commit("main").id, False)):
+        path = f"flights@{ref}/namespaces/db/tables/flights"
+        location = client.send("GET", path)[1]["metadata"]["location"]
+        assert (Path(location.removeprefix("file://")) / "metadata").is_dir() == there
 
 
 def test_several_tables_change_together(client, repo, main):
