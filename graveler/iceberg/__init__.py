@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from graveler.base.exports import lazy_names
 
 if TYPE_CHECKING:
+    from graveler.iceberg.engines import RestCatalog as RestCatalog
     from graveler.iceberg.exchange import connect as connect
     from graveler.iceberg.exchange import export as export
     from graveler.iceberg.exchange import register as register

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from graveler.errors import InvalidInputError
 from graveler.lake.shared import lake_at, location_of
 from graveler.reads.view import Ref
-from graveler.repository.branch import Branch, fence_of
+from graveler.repository.branch import Branch
 from graveler.tables.catalog import TreeCatalog
 from graveler.tables.namespaces import Tables
 
@@ -55,12 +55,6 @@ def fixed(repository: "Repository", expression: str) -> str:
         if refs.branches.find(expression) or refs.tags.find(expression):
             return expression
     return repository.ref(expression).commit.id
-
-
-def warehouse_of(view: Branch | Ref) -> str:
-    """Return the warehouse of a ref; that of a branch of this process's run or step has its handle."""
-    fence = fence_of(view) if isinstance(view, Branch) else ""
-    return f"{view.repository.name}@{view.name}" + (f":{fence}" if fence else "")
 
 
 def view_of(repository: "Repository", expression: str) -> Branch | Ref:

@@ -12,7 +12,7 @@ read. A branch can be written.
 """
 
 from graveler.server.keep.service import KeepServer
-from graveler.server.server import Server
+from graveler.server.server import Server, rest_catalog
 from graveler.server.tokens import new_token, spark_settings
 
-__all__ = ["KeepServer", "Server", "new_token", "spark_settings"]
+__all__ = ["KeepServer", "Server", "new_token", "rest_catalog", "spark_settings"]

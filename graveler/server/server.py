@@ -2,21 +2,27 @@
 
 import socket
 import ssl
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 from typing import Any, Self
 
 from graveler.base.arguments import count, flag, instance, text
+from graveler.config import environment
 from graveler.errors import InvalidInputError
 from graveler.iam.access import Access
+from graveler.iceberg.engines import RestCatalog
 from graveler.lake import Lake
+from graveler.lake.shared import lake_at, location_of
+from graveler.reads.view import Ref
+from graveler.repository.branch import Branch
 from graveler.server.application import Application
 from graveler.server.connection import Connection
 from graveler.server.connections import Connections
 from graveler.server.iceberg import Iceberg
-from graveler.server.tokens import TokenCheck, check_token, new_token
+from graveler.server.tokens import TOKEN_VARIABLE, TokenCheck, check_token, new_token
 from graveler.server.webhdfs import WebHdfs
 
 LOCALHOST = "127.0.0.1"
@@ -192,6 +198,43 @@ class Server(Service):
     def iceberg(self) -> str:
         """The address of Iceberg's catalogs, ``http://host:port/iceberg``; the warehouse names the ref."""
         return f"http://{self.authority}{Iceberg.prefix}"
+
+
+@contextmanager
+def rest_catalog(view: Branch | Ref, *, uri: str = "", token: str = "") -> Iterator[RestCatalog]:
+    """Give engines the catalog of a ref over REST, for a ``with`` block.
+
+    ::
+
+        with rest_catalog(run) as catalog:
+            spark = session(config=catalog.spark("lake"))
+            load_catalog("lake", **catalog.pyiceberg()).load_table("db.flights")
+
+    Without the address of a server, one runs for this machine until the end of the block. It does not
+    commit or join: that is for the owner of the run or the step.
+
+    Args:
+        view: A branch, also that of a run or a step, to which engines then write as the run, or a ref.
+        uri: The address of a server's catalogs, as `Server.iceberg`; by default ``GRAVELER_ICEBERG``.
+        token: Its token, or that of a user, which is needed if the lake has users; by default
+            ``GRAVELER_GATEWAY_TOKEN``.
+
+    Raises:
+        InvalidInputError: A token is needed.
+    """
+    uri, token = uri or environment("GRAVELER_ICEBERG"), token or environment(TOKEN_VARIABLE)
+    if uri:
+        yield RestCatalog.of(view, uri, token)
+        return
+    lake = lake_at(location_of(view.repository.location))
+    if lake.iam.access.has_users() and not token:
+        raise InvalidInputError(
+            "the lake has users: give a token of one of them (`graveler token create USER`)"
+        )
+    with Server(lake) as server:
+        yield RestCatalog.of(
+            view, server.iceberg, token if lake.iam.access.has_users() else server.token
+        )
 
 
 def chosen_token(given: str, host: str, access: Access) -> str:

@@ -18,6 +18,7 @@ _MOST = 1024
 GRANT = "/token"
 """The path where a client exchanges its secret for the token by OAuth 2; here both are the same."""
 _PROVIDER = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
+TOKEN_VARIABLE = "GRAVELER_GATEWAY_TOKEN"  # noqa: S105 - a name
 _LIFE_SECONDS = 86_400
 _ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a name
 _SCHEMES = frozenset({"bearer", "oauth2"})

@@ -6,6 +6,7 @@ from functools import partial
 from io import BytesIO
 from uuid import UUID
 
+from pyiceberg import manifest as pyiceberg_manifests
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.avro.reader import ListReader, MapReader, StructReader
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
@@ -33,6 +34,15 @@ _DATA_FILE = 2
 _READ = {0: 0, _DATA_FILE: 1, 100: 0, 104: 1}
 """What is read of an entry of a manifest: the ids of its status and its file, and of the path and the
 size of the file, each with its place in the result."""
+
+
+def keep_no_manifests() -> None:
+    """Let PyIceberg keep no manifests in this process.
+
+    It keeps them by their paths, and a branch to which a merge has carried a manifest has another
+    sequence number for it.
+    """
+    pyiceberg_manifests._manifest_cache._cache = None
 
 
 class StoredFile(InputFile):
@@ -72,6 +82,7 @@ class StoreFiles(FileIO):
         self._stores = stores
         self._book = AddressBook(stores.storage)
         self.start = f"{TABLES}{stores.storage_id}/"
+        keep_no_manifests()
 
     def key(self, owner: str, uuid: UUID) -> str:
         """Return the folder that graveler issues for a table, as a key of the storage; see `folder_of`."""
@@ -384,7 +395,9 @@ class TableEntries:
         """Return whether the table has a file in the same folder: DuckDB puts deletes beside the data."""
         folder = address.rpartition("/")[0] + "/"
         if folder not in self._folders:
-            path = path_of(self._table, address, self._files.start).rpartition("/")[0].encode() + b"/"
+            path = (
+                path_of(self._table, address, self._files.start).rpartition("/")[0].encode() + b"/"
+            )
             rows = scan(self._stores.ranges, self._tree, path, prefix_end(path))
             start = folder.encode()
             self._folders[folder] = any(entry_address(*row).startswith(start) for row in rows)

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.exceptions import BadRequestError, ForbiddenError
 
 from graveler.errors import FencedError, RunStateError
-from graveler.iceberg.warehouses import warehouse_of
+from graveler.iceberg.engines import warehouse_of
 from tests.harness.iceberg import catalog_of, delays, rest_catalog, rows, token_of, with_table
 
 
