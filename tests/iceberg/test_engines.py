@@ -5,6 +5,7 @@ from pyiceberg import manifest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.utils.config import Config
 
+import graveler
 from graveler.errors import InvalidInputError
 from graveler.iceberg.engines import RestCatalog, runtime
 from graveler.server import rest_catalog
@@ -32,6 +33,14 @@ def test_a_server_runs_for_a_run_where_none_is_named(repo, main):
                     other.load_table("db.flights").append(rows(3))
             assert delays(client) == [1, 2, 3]
     assert delays(main) == [1, 2, 3]
+
+
+def test_the_variables_of_a_step_let_another_process_write_to_it(lake, repo, main):
+    with repo.run("hour") as run, run.step("more") as step:
+        with graveler.attach(step.environment()) as other, rest_catalog(other) as catalog:
+            with loaded(catalog) as client:
+                client.load_table("db.flights").append(rows(2))
+    assert delays(main) == [1, 2]
 
 
 def test_a_server_that_runs_is_used(repo, main, server, monkeypatch):
