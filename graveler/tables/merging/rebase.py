@@ -93,7 +93,16 @@ class _Rebase:
             where = change.rewritten.meeting(change.rewritten)
             reason = f"{len(plan.missing)} files that it replaces are no longer there: {shown}"
             raise self._refusal(change, None, reason, where)
+        if change.is_undo:
+            self._check_rewritten(change, plan.missing)
         self.head.add(change, plan)
+
+    def _check_rewritten(self, change: Change, missing: set[str]) -> None:
+        for other in self.theirs if missing else ():
+            if other.data.any and missing & _paths(other, added=False):
+                reason = "files that it takes back were rewritten since, with some of their rows"
+                met = change.rewritten.meeting(other.rewritten)
+                raise self._refusal(change, other, reason, met)
 
     def _compare(self, change: Change, other: Change) -> None:
         if not change.is_undo:
