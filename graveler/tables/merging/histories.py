@@ -59,7 +59,11 @@ class Histories:
         else:
             complete = head in theirs
         return cls(
-            lost=[Change(dest, theirs[n], io).undone() for n in lost if n in theirs],
+            lost=[
+                Change(dest, theirs.get(n, common[n]), io).undone()
+                for n in lost
+                if n in theirs or not complete
+            ],
             gained=[Change(source, snapshot, io) for snapshot in gained],
             theirs=[Change(dest, snapshot, io) for snapshot in added],
             complete=complete,

@@ -23,10 +23,12 @@ def rebase(head: Head, histories: Histories) -> None:
     strict = head.metadata.properties.get(MERGE) == "partition"
     work = _Rebase(head, histories.theirs, complete=histories.complete, strict=strict)
     for change in [*histories.lost, *histories.gained]:
+        if change.inverse and not histories.complete and work.is_done(change):
+            continue
         if change.is_compaction:
             work.compaction(change)
         elif change.is_append and not strict:
-            head.add(change, head.plan(()))
+            work.append(change)
         else:
             work.judged(change)
 
@@ -51,6 +53,10 @@ class _Rebase:
     strict: bool
     gone: list[Change] = field(default_factory=list)
 
+    def is_done(self, change: Change) -> bool:
+        """Whether the head has no file that a change removes, and all that it adds."""
+        return not (self.head.plan(change.removed).removed or self.head.plan(change.added).missing)
+
     def compaction(self, change: Change) -> None:
         """Put a compaction onto the head, or leave it out if the destination changed what it rewrote."""
         if not (change.added or change.removed):  # of manifests
@@ -64,6 +70,12 @@ class _Rebase:
             self.gone.append(change)
             return self.head.renumber(change)
         return self.head.add(change, plan)
+
+    def append(self, change: Change) -> None:
+        """Put an append onto the head, unless a snapshot that expired there has brought its files."""
+        if not self.complete and self.head.plan(change.added).removed:
+            raise self._refusal(change, None, "the files that it adds are there already")
+        self.head.add(change, self.head.plan(()))
 
     def judged(self, change: Change) -> None:
         """Put any other change onto the head, or refuse it."""
