@@ -247,4 +247,7 @@ class _Table:
         new = [entry for path, entry in zip(paths, entries, strict=True) if path not in values]
         record = stored(stores, key.decode(), POINTERS.encode(pointer), POINTER_TYPE, {})
         rows = rows_of(*linked(stores, [*new, record]))
-        return values | {row.key: staged_value(row.value) for row in rows}
+        old = there.metadata
+        dropped = self.files.dropped(old, result.metadata) if old else ()
+        gone: Values = {table.path(location).encode(): None for location in dropped}
+        return gone | values | {row.key: staged_value(row.value) for row in rows}
