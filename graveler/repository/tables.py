@@ -5,12 +5,14 @@ destination's table, and gets those of the snapshots that were put onto its head
 has the rules.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graveler.committed.apply import StagedChange, apply
 from graveler.committed.bases import CONFLICT
+from graveler.committed.claims import Claim
 from graveler.committed.diff import RawChange, diff
 from graveler.committed.lookup import find_many
 from graveler.committed.merge import Merged, RawConflict, staged
@@ -30,6 +32,7 @@ from graveler.tables.layout import (
     check_library,
     identifier_of,
     is_record,
+    path_of,
     shown,
 )
 from graveler.tables.merging.conflicts import MergedTable, TableConflict
@@ -41,8 +44,7 @@ if TYPE_CHECKING:
     from graveler.tables.merging.tables import TableSide
 
 _RECORD = b"/" + POINTER.encode()
-_STATE = (b".metadata.json", _RECORD)
-_EXPIRED = "its snapshots have expired, so that its rows cannot be told from others"
+_METADATA = b"metadata/"
 _BASES = "the branches have several merge bases, in which the table differs"
 _Lines = tuple[Commit | None, Commit | None]
 Values = dict[bytes, bytes | None]
@@ -151,13 +153,13 @@ def places_of(paths: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def undone_tables(
-    stores: Stores, tree: str, writer: str, own: Collection[bytes], returned: Collection[bytes]
+    stores: Stores, tree: str, writer: str, own: Mapping[bytes, Claim], returned: Collection[bytes]
 ) -> Iterator[tuple[bytes, Values]]:
     """Yield the tables that a step and then others have changed, without the snapshots of the step.
 
     Args:
         writer: The step's branch.
-        own: The paths that the step claims.
+        own: What the step claims, by path.
         returned: Those that become again what they were before the step.
 
     Yields:
@@ -176,6 +178,13 @@ def undone_tables(
 
         work, place = _Table(stores, key), key[: -len(POINTER)]
         side = work.side(value, "later work")
+        data = {
+            path
+            for path, claim in own.items()
+            if path.startswith(place)
+            and not path.startswith((key, place + _METADATA))
+            and not claim.is_at(path, None)
+        }
         result = undo_writer(
             work.name,
             side,
@@ -184,10 +193,8 @@ def undone_tables(
             clock=stores.clock,
             ids=stores.ids,
             folder=work.folder(tree, side.metadata),
+            unknown=partial(work.unknown, data),
         )
-        rows_of_it = (path for path in own if path.startswith(place) and not path.endswith(_STATE))
-        if isinstance(result, MergedTable) and result.side and next(rows_of_it, None):
-            result = TableConflict(work.name, "retry", (), side.run, side.run, _EXPIRED)
         if isinstance(result, TableConflict):
             raise MergeConflictError(
                 f'{replace(result, source="this step")}; or open the step with tables="keep" and let it '
@@ -223,6 +230,13 @@ class _Table:
         if metadata is None:
             return None
         return self._stores.uri(self.files.key(tree, metadata.table_uuid))
+
+    def unknown(self, data: Collection[bytes], locations: Iterable[str]) -> bool:
+        """Return whether some paths of data are not those of files at locations."""
+        place = self._key[: -len(POINTER)].decode()
+        found = (self.files.address(location) for location in locations)
+        paths = {path_of(place, address, self.files.start).encode() for address in found}
+        return not paths.issuperset(data)
 
     def write(
         self, result: "MergedTable", there: "TableSide", tree: str, other: str = EMPTY_METARANGE

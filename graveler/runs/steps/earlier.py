@@ -121,6 +121,7 @@ def _without(
     else:
         paths = list(own)
         _check_tables(stores, trees.files, own, tables)
+    claimed = {path: own[path] for path in paths}
     claims.look_up(paths)
     files: dict[bytes, bytes | None] = {}
     for path, now in zip(paths, values_at(stores, trees.files, paths), strict=True):
@@ -128,7 +129,7 @@ def _without(
         stack.withdraw([writer])
         if stack.value is not now:
             files[path] = stack.value
-    for place, values in undone_tables(stores, trees.files, writer, paths, files):
+    for place, values in undone_tables(stores, trees.files, writer, claimed, files):
         files = {path: value for path, value in files.items() if not path.startswith(place)}
         files |= values
     if len(paths) == len(own):

@@ -1,6 +1,6 @@
 """The merge of one table: the metadata of base, source and destination become one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,7 @@ def undo_writer(
     clock: Clock,
     ids: IdSource,
     folder: str | None,
+    unknown: Callable[[Iterable[str]], bool],
 ) -> MergedTable | TableConflict:
     """Undo the snapshots of a writer, by the rules of a merge; what others did since stays.
 
@@ -111,11 +112,19 @@ def undo_writer(
         clock: Time of the new snapshots.
         ids: Names of the new files.
         folder: The location of the result.
+        unknown: Whether the writer has written data that is not among files that its snapshots added.
     """
 
     def histories() -> tuple[Sides, Histories] | str:
         metadata = side.metadata
         found = metadata and undoing(metadata, writer, io)
+        lost = found.lost if found else ()
+        if unknown(entry.data_file.file_path for change in lost for entry in change.removed):
+            raise Refusal(
+                "retry",
+                "some of its snapshots have expired or are on another ref of the table, so that its rows "
+                "cannot be told from others",
+            )
         return ((metadata, metadata, metadata), found) if metadata and found else "dest"
 
     return _rebased(table, side, side, histories, _Terms(io, clock, ids, folder))
