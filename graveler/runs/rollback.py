@@ -23,6 +23,7 @@ from graveler.publishing.landing import CommitSpec
 from graveler.reads.stores import Stores
 from graveler.refs.history import is_ancestor, log
 from graveler.repository import reverts
+from graveler.repository.tables import places_of
 from graveler.runs.history import Line, Targets, has_work
 from graveler.runs.lifecycle import observe_publish, settle_publish
 from graveler.runs.record import Input, RunRecord, after
@@ -305,6 +306,8 @@ def _overlap(record: RunRecord, published: Commit, error: MergeConflictError) ->
             "; the log of a table has later versions, and a table is rolled back as a whole: undo those "
             "first, or write a version without these rows by RESTORE or DELETE"
         )
+    if any(places_of(conflict.path.encode() for conflict in error.conflicts)):
+        hint += f"; {error}"
     return MergeConflictError(
         f"run {record.key!r} cannot be rolled back: later changes overlap with commit "
         f"{published.id[:12]}: {shown}" + (f" and {more} more" if more > 0 else "") + hint,
