@@ -1,0 +1,109 @@
+"""Histories in which rows were lost, doubled or kept, and conflicts that said too little."""
+
+import pytest
+
+from graveler.errors import MergeConflictError
+from tests.harness.iceberg import catalog_of, delays, entry_files, named_files, rows, with_table
+
+T = "db.flights"
+
+
+def append(branch, *numbers, to=None):
+    catalog_of(branch).load_table(T).append(rows(*numbers), **({"branch": to} if to else {}))
+
+
+@pytest.fixture
+def main(repo):
+    main = repo.branch("main")
+    with_table(catalog_of(main), 1, 2)
+    return main
+
+
+def run_of(repo, key, *numbers):
+    with repo.run(key, into="main") as run, run.step("load") as step:
+        append(step, *numbers)
+        step.put(f"files/{key}", b"x")
+
+
+def expire(branch, *which):
+    """Expire snapshots by their place in the history, oldest first."""
+    table = catalog_of(branch).load_table(T)
+    numbers = [each.snapshot_id for each in table.snapshots()]
+    table.maintenance.expire_snapshots().by_ids([numbers[at] for at in which]).commit()
+
+
+def test_rewritten_rows_are_not_taken_for_gone(repo, main):
+    run_of(repo, "05", 3, 4)
+    catalog_of(main).load_table(T).delete("delay = 3")
+    for again in (lambda: run_of(repo, "05", 5), lambda: repo.runs.rollback("05")):
+        with pytest.raises(MergeConflictError, match="rewritten since"):
+            again()
+    assert delays(catalog_of(main)) == [1, 2, 4]
+    assert repo.ref("main").exists("files/05")
+
+
+def test_a_rollback_of_expired_snapshots_is_refused(repo, main):
+    run_of(repo, "05", 3)
+    append(main, 4)
+    expire(main, 0, 1)
+    with pytest.raises(MergeConflictError, match="snapshots have expired"):
+        repo.runs.rollback("05")
+    assert delays(catalog_of(main)) == [1, 2, 3, 4]
+    assert repo.ref("main").exists("files/05")
+
+
+def test_expired_appends_are_not_added_twice(repo, main):
+    one = repo.create_branch("one", source="main")
+    append(one, 3), append(main, 6)
+    repo.cherry_pick(one.head, onto="main")
+    append(main, 7)
+    expire(main, 0, 1, 2)
+    with pytest.raises(MergeConflictError, match="are there already"):
+        repo.merge("one", into="main")
+    assert delays(catalog_of(main)) == [1, 2, 3, 6, 7]
+
+
+def test_merges_drop_old_metadata_as_commits_do(repo, main):
+    with catalog_of(main).load_table(T).transaction() as change:
+        change.set_properties({"write.metadata.previous-versions-max": "2"})
+    for number in range(3, 7):
+        append(run := repo.runs.open(f"hour {number}"), number)
+        append(main, 10 + number)
+        run.publish()
+    table = catalog_of(main).load_table(T)
+    assert entry_files(repo) == named_files(table)
+    assert len(table.metadata.metadata_log) == 2
+
+
+def test_a_step_that_lost_one_snapshot_is_refused(repo, main):
+    with repo.run("05") as run, run.step("load") as step:
+        append(step, 3), append(step, 4)
+    append(main, 5)
+    expire(main, 0, 1)
+    with pytest.raises(MergeConflictError, match=r"have expired.*tables=\"keep\""):
+        run_of(repo, "05", 6)
+    assert delays(catalog_of(main)) == [1, 2, 3, 4, 5]
+
+
+def test_rows_on_another_ref_of_a_table_are_refused(repo, main):
+    table = catalog_of(main).load_table(T)
+    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "audit").commit()
+    with repo.run("05") as run:
+        with run.step("a") as step:
+            append(step, 3), append(step, 4, to="audit")
+        with run.step("b") as step:
+            append(step, 9)
+        with pytest.raises(MergeConflictError, match="another ref"):
+            run.step("a")
+
+
+def test_a_step_that_expires_snapshots_runs_again(repo, main):
+    append(main, 3)
+    with repo.run("05") as run:
+        with run.step("expire") as step:
+            expire(step, 0)
+        with run.step("load") as step:
+            append(step, 4)
+        with run.step("expire") as step:
+            expire(step, 0)
+    assert delays(catalog_of(main)) == [1, 2, 3, 4]
