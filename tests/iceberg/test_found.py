@@ -107,3 +107,19 @@ def test_a_step_that_expires_snapshots_runs_again(repo, main):
         with run.step("expire") as step:
             expire(step, 0)
     assert delays(catalog_of(main)) == [1, 2, 3, 4]
+
+
+def test_a_rollback_below_later_merges_arrives(repo, main):
+    dev = repo.create_branch("dev", source="main")
+    with repo.run("05", into="dev") as run, run.step("load") as step:
+        append(step, 3)
+        step.put("files/05", b"x")
+    append(main, 4)
+    repo.merge("dev", into="main")
+    repo.runs.rollback("05")
+    append(main, 5)
+    repo.merge("main", into="dev")
+    append(main, 6)
+    repo.merge("dev", into="main")
+    assert not repo.ref("main").exists("files/05")
+    assert (delays(catalog_of(dev)), delays(catalog_of(main))) == ([1, 2, 4, 5], [1, 2, 4, 5, 6])

@@ -117,16 +117,14 @@ def _since(side: dict[int, Snapshot], root: Collection[int]) -> dict[int, Snapsh
 
 
 def _lost(common: dict[int, Snapshot], ours: dict[int, Snapshot], head: int | None) -> list[int]:
-    if head is None or head in ours:
+    if head is None:
         return []
-    lost: list[int] = []
-    for number in common:
-        if number in ours:
-            return lost
-        lost.append(number)
+    shared = [at for at, number in enumerate(common) if number in ours]
+    if shared:  # a rebase keeps ids, so that an older one can be lost, too
+        return [number for number in [*common][: shared[-1]] if number not in ours]
     if ours:
         raise Refusal(
             "replacement",
             "the source replaced the table, or its snapshots since the base have expired",
         )
-    return lost
+    return [*common]
