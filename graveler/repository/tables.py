@@ -29,6 +29,7 @@ from graveler.tables.layout import (
     POINTER,
     POINTER_TYPE,
     POINTERS,
+    Pointer,
     check_library,
     identifier_of,
     is_record,
@@ -185,6 +186,11 @@ def undone_tables(
             and not path.startswith((key, place + _METADATA))
             and not claim.is_at(path, None)
         }
+        before = own[key].before
+        if before is not None and work.pointer(before).uuid != work.pointer(value).uuid:
+            reason = "it replaced the table, and others wrote to the new one"
+            result = TableConflict(work.name, "retry", (), side.run, side.run, reason)
+            raise _retry_refused(result, key, value)
         result = undo_writer(
             work.name,
             side,
@@ -196,13 +202,16 @@ def undone_tables(
             unknown=partial(work.unknown, data),
         )
         if isinstance(result, TableConflict):
-            raise MergeConflictError(
-                f'{replace(result, source="this step")}; or open the step with tables="keep" and let it '
-                "replace its own rows",
-                (conflict_of(key, None, None, value),),
-                1,
-            )
+            raise _retry_refused(result, key, value)
         yield place, work.write(result, side, tree)
+
+
+def _retry_refused(refused: TableConflict, key: bytes, value: bytes) -> MergeConflictError:
+    told = (
+        f'{replace(refused, source="this step")}; or open the step with tables="keep" and let it replace '
+        "its own rows"
+    )
+    return MergeConflictError(told, (conflict_of(key, None, None, value),), 1)
 
 
 class _Table:
@@ -222,8 +231,11 @@ class _Table:
 
         if value is None:
             return TableSide(None, "", run)
-        entry = decode_entry(self._key, value)
-        return TableSide(*self.files.table(POINTERS.decode(read_entry(self._stores, entry))), run)
+        return TableSide(*self.files.table(self.pointer(value)), run)
+
+    def pointer(self, value: bytes) -> Pointer:
+        """Return what a version of the record says."""
+        return POINTERS.decode(read_entry(self._stores, decode_entry(self._key, value)))
 
     def folder(self, tree: str, metadata: "TableMetadata | None") -> str | None:
         """Return the location of what a merge into a tree writes."""

@@ -123,3 +123,15 @@ def test_a_rollback_below_later_merges_arrives(repo, main):
     repo.merge("dev", into="main")
     assert not repo.ref("main").exists("files/05")
     assert (delays(catalog_of(dev)), delays(catalog_of(main))) == ([1, 2, 4, 5], [1, 2, 4, 5, 6])
+
+
+def test_a_table_that_a_step_replaced_is_not_lost(repo, main):
+    with repo.run("05") as run:
+        with run.step("a") as step:
+            catalog_of(step).drop_table(T)
+            with_table(catalog_of(step), 4)
+        with run.step("b") as step:
+            append(step, 9)
+        with pytest.raises(MergeConflictError, match="it replaced the table"):
+            run.undo_step("a")
+    assert delays(catalog_of(main)) == [4, 9]
