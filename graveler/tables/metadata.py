@@ -86,14 +86,10 @@ def check_format(version: object) -> None:
         )
 
 
-def check_properties(properties: Mapping[str, str], *, whole: bool) -> None:
-    """Refuse another value of a defended property.
-
-    Args:
-        whole: Whether the properties may not be missing.
-    """
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Refuse another value of a defended property."""
     for name, value in DEFENDED.items():
-        found = properties.get(name, "" if whole else value)
+        found = properties.get(name, value)
         if found.lower() != value:
             raise InvalidInputError(
                 f"property {name}={found or 'none'}: it is {value} for every table, because engines would "
@@ -152,14 +148,11 @@ def updated(
         if any(words in str(error) for words in _OVERTAKEN):
             raise CommitFailedException(f"Requirement failed: {error}") from error
         raise InvalidInputError(f"an update is not possible: {error}") from error
-    if base is not None:
-        check_properties(found.properties, whole=True)
-        if found.table_uuid != base.table_uuid:
-            raise InvalidInputError(
-                f"table {base.table_uuid} cannot get another id, {found.table_uuid}"
-            )
-    else:
-        check_properties(found.properties, whole=False)
+    check_properties(found.properties)
+    if base is not None and found.table_uuid != base.table_uuid:
+        raise InvalidInputError(
+            f"table {base.table_uuid} cannot get another id, {found.table_uuid}"
+        )
     return found
 
 
@@ -186,10 +179,14 @@ def note_of(snapshot: Snapshot, name: str) -> str:
 
 
 def _possible(base: TableMetadata, updates: Sequence[TableUpdate]) -> list[TableUpdate]:
-    """Return updates without what changes nothing: the issued location, and properties that are not there."""
+    """Return updates without what changes nothing: the issued location, and properties that are not there.
+
+    Defended properties stay: dagster-iceberg removes with every write all that an asset does not name.
+    """
     known = {*base.properties}
     for each in updates:
         known |= {*getattr(each, "updates", ())}
+    known -= {*DEFENDED}
     return [
         RemovePropertiesUpdate(removals=[name for name in each.removals if name in known])
         if isinstance(each, RemovePropertiesUpdate)

@@ -94,7 +94,7 @@ class Tables(Namespaces):
         """
         wanted = dict(properties or {})
         rules.check_format(wanted.get(rules.FORMAT, "2"))
-        rules.check_properties(wanted, whole=False)
+        rules.check_properties(wanted)
         uuid = UUID(hex=self._stores.ids.unique())
         try:
             made = new_table_metadata(
