@@ -106,15 +106,17 @@ class _Rebase:
             reason = f"{len(plan.missing)} files that it replaces are no longer there: {shown}"
             raise self._refusal(change, None, reason, where)
         if change.is_undo:
-            self._check_rewritten(change, plan.missing)
+            self._check_replaced(change, bool(plan.missing))
         self.head.add(change, plan)
 
-    def _check_rewritten(self, change: Change, missing: set[str]) -> None:
-        for other in self.theirs if missing else ():
-            if other.data.any and missing & _paths(other, added=False):
-                reason = "files that it takes back were rewritten since, with some of their rows"
-                met = change.rewritten.meeting(other.rewritten)
-                raise self._refusal(change, other, reason, met)
+    def _check_replaced(self, change: Change, missing: bool) -> None:
+        """Refuse an undo that removes rows which were changed since: they are now in other files."""
+        later = [other for other in self.theirs if not other.is_compaction]
+        if missing or _first_meeting(change.rewritten, [one.deletes for one in later]):
+            met = _first_meeting(change.rewritten, [one.data for one in later])
+            if met is not None:
+                reason = "files that it removes lost rows since, and there is new data"
+                raise self._refusal(change, None, reason, met)
 
     def _compare(self, change: Change, other: Change) -> None:
         if not change.is_undo:

@@ -276,6 +276,17 @@ def test_a_revert_keeps_new_data_of_its_partition(base):
         good(merge(reverted, base, dest))
 
 
+@pytest.mark.parametrize("change", [Line.drop_part, Line.delete, Line.delete_equal])
+def test_a_revert_leaves_no_changed_rows(base, change):
+    reverted = base.fork()
+    reverted.append()
+    dest = reverted.fork()
+    change(dest)
+    good(merge(reverted, base, dest))
+    dest.append()
+    assert "there is new data" in merge(reverted, base, dest).reason
+
+
 def test_the_result_is_the_next_version_of_the_destination(base):
     source, dest = sides(
         base, lambda line: [line.append(), line.overwrite("b")], lambda line: line.append("a")
