@@ -11,7 +11,7 @@ import pytest
 from graveler.demo.flights import land, load_flights
 from graveler.spark import read
 from tests.real.dagster.programs.endings import ended
-from tests.real.dagster.programs.flights import DAG, WEATHER, load
+from tests.real.dagster.programs.flights import DAG, ICEBERG, WEATHER, load
 from tests.real.dagster.programs.looking import on_main
 
 HOURS = [datetime(2013, 1, 1, hour, tzinfo=UTC) for hour in (10, 11, 12)]
@@ -81,7 +81,7 @@ def test_the_weather_of_an_hour_is_kept_as_frames(repo, instance):
     assert {read.prefix for read in record.inputs} == {"weather/observed/2013/01/01/10:00/"}
 
 
-@pytest.mark.parametrize("example", [DAG, WEATHER], ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", [DAG, ICEBERG, WEATHER], ids=lambda path: path.stem)
 def test_an_example_is_short_and_can_be_loaded(example):
     assert len(example.read_text().splitlines()) <= 25
     dg.Definitions.validate_loadable(load(example).defs)

@@ -20,7 +20,7 @@ from graveler_airflow import GravelerHook
 from graveler_airflow.get_provider_info import get_provider_info
 from tests.real.airflow.home import ROOT
 
-FLIGHTS, WEATHER = (ROOT / f"dags/{name}_airflow.py" for name in ("flights", "weather"))
+EXAMPLES = {name: ROOT / f"dags/{name}_airflow.py" for name in ("flights", "iceberg", "weather")}
 
 
 @pytest.mark.parametrize("schema", ["provider.yaml", "provider_info"])
@@ -69,7 +69,7 @@ def guide(home):
 
 @pytest.fixture(scope="module")
 def loaded(home, guide):
-    return home.ask("loading", FLIGHTS, WEATHER, guide)
+    return home.ask("loading", *EXAMPLES.values(), guide)
 
 
 def test_airflow_finds_the_provider_and_all_it_names(loaded):
@@ -131,12 +131,13 @@ def test_the_form_of_the_connection_has_our_fields():
     ("dag", "edges"),
     [
         ("flights", ["flights.transform flights.merge", "flights.merge flights.close_run"]),
+        ("iceberg", ["flights.load flights.merge", "flights.merge flights.close_run"]),
         ("weather", ["weather.airport weather.airports", "weather.airports weather.merge"]),
         ("guide", ["events.curate events.no_empty_hours", "events.no_empty_hours events.merge"]),
     ],
 )
 def test_a_dag_file_loads_nothing_heavy_and_has_a_run(loaded, guide, dag, edges):
-    shown = loaded["dags"][str({"flights": FLIGHTS, "weather": WEATHER, "guide": guide}[dag])]
+    shown = loaded["dags"][str((EXAMPLES | {"guide": guide})[dag])]
     assert shown["errors"] == loaded["heavy"] == []
     assert {" ".join(edge) for edge in shown["edges"]} >= {*edges}
     (group,) = {edge.partition(".")[0] for edge in edges}
@@ -146,6 +147,6 @@ def test_a_dag_file_loads_nothing_heavy_and_has_a_run(loaded, guide, dag, edges)
     )
 
 
-@pytest.mark.parametrize("file", [FLIGHTS, WEATHER], ids=["flights", "weather"])
+@pytest.mark.parametrize("file", EXAMPLES.values(), ids=EXAMPLES)
 def test_the_examples_are_short(file):
     assert len(file.read_text("utf-8").splitlines()) <= 27

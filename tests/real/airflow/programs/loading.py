@@ -9,7 +9,17 @@ import sys
 import warnings
 
 warnings.filterwarnings("error", module="graveler")  # Airflow's own warnings are no errors
-HEAVY = {"boto3", "dagster", "pandas", "polars", "pyarrow", "pyspark", "rocksdict", "typer"}
+HEAVY = {
+    "boto3",
+    "dagster",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "pyiceberg",
+    "pyspark",
+    "rocksdict",
+    "typer",
+}
 
 
 def loaded(since):

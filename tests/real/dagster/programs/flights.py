@@ -5,6 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[4]
 DAG = ROOT / "dags" / "flights_dagster.py"
+ICEBERG = ROOT / "dags" / "iceberg_dagster.py"
 WEATHER = ROOT / "dags" / "weather_dagster.py"
 
 
