@@ -11,6 +11,7 @@ DEMO_VENV ?= .venv-demo
 DBT_VENV ?= .venv-dbt
 DELTA_VENV ?= .venv-delta
 ICEBERG_VENV ?= .venv-iceberg
+DAGSTER_ICEBERG_VENV := .venv-dagster-iceberg
 ARVADOS_VENV := .venv-arvados
 LOWEST_VENV ?= .venv-lowest
 ARGS ?=
@@ -21,6 +22,7 @@ DEMO_READY := $(DEMO_VENV)/.installed
 DBT_READY := $(DBT_VENV)/.installed
 DELTA_READY := $(DELTA_VENV)/.installed
 ICEBERG_READY := $(ICEBERG_VENV)/.installed
+DAGSTER_ICEBERG_READY := $(DAGSTER_ICEBERG_VENV)/.installed
 ARVADOS_READY := $(ARVADOS_VENV)/.installed
 LOWEST_READY := $(LOWEST_VENV)/.installed
 
@@ -28,7 +30,7 @@ LOWEST_READY := $(LOWEST_VENV)/.installed
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: prose sizes house help demo test test-real simulate check lint types floors bench bench-iceberg bench-keep bench-ui bench-scale bench-spark storm torture
-.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-iceberg test-iceberg-merges test-package test-ui test-lowest
+.PHONY: docs lock clean test-spark test-connect test-cluster test-projects test-chaos test-bench test-s3a test-delta test-hadoop test-arvados test-dagster-iceberg test-iceberg test-iceberg-merges test-package test-ui test-lowest
 .PHONY: tools newcomer faults mutation fuzz chaos-airflow chaos-dagster screenshots reference test-iceberg-kit
 
 help: ## list the targets
@@ -87,6 +89,9 @@ test-iceberg: WORKERS = 2
 test-iceberg: $(READY) $(ICEBERG_READY) ## tables of Iceberg on branches, by Spark 4.1, DuckDB and PyIceberg in turn
 	$(BIN)/python -m tests.jars iceberg build/jars/iceberg
 	$(PYTEST) tests/long/iceberg $(ARGS)
+
+test-dagster-iceberg: $(READY) $(DAGSTER_ICEBERG_READY) ## the IO managers of dagster-iceberg on branches, over REST
+	$(BIN)/python -m pytest tests/long/dagster_iceberg $(ARGS)
 
 test-hadoop: $(READY) ## Hadoop's own tests of a file system on the gateway; needs Java and Maven, fetches 100 MB once
 	$(BIN)/python -m tests.hadoop $(ARGS)
@@ -256,6 +261,9 @@ lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	$(BIN)/uv pip compile pyproject.toml --extra iceberg-engines --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements-iceberg.lock $(ARGS)
+	$(BIN)/uv pip compile pyproject.toml --extra dagster-iceberg --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
+	  --output-file requirements-dagster-iceberg.lock $(ARGS)
 	$(BIN)/uv pip compile pyproject.toml --extra arvados --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet \
 	  --output-file requirements-arvados.lock $(ARGS)
@@ -267,7 +275,7 @@ lock: $(READY) ## compile the locks again; ARGS=--upgrade takes newer versions
 	  --output-file requirements-lowest.lock
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) $(ICEBERG_VENV) $(ARVADOS_VENV) $(LOWEST_VENV) build dist docs/_build demo-lake
+	rm -rf $(VENV) $(DEMO_VENV) $(DBT_VENV) $(DELTA_VENV) $(ICEBERG_VENV) $(DAGSTER_ICEBERG_VENV) $(ARVADOS_VENV) $(LOWEST_VENV) build dist docs/_build demo-lake
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
 
 # $(call environment,FOLDER) makes a virtual environment with the lock's uv. pip checks the hash of
@@ -310,6 +318,14 @@ $(ARVADOS_READY): requirements-arvados.lock requirements.lock pyproject.toml
 	@$(ARVADOS_VENV)/bin/uv pip install --quiet --python $(ARVADOS_VENV)/bin/python \
 	  --no-deps --require-hashes --build-constraint requirements.lock \
 	  --requirement requirements-arvados.lock
+	@touch $@
+
+# dagster-iceberg requires PyIceberg 0.11, and graveler PyIceberg 0.12. Only a server joins the two.
+$(DAGSTER_ICEBERG_READY): requirements-dagster-iceberg.lock requirements.lock pyproject.toml
+	$(call environment,$(DAGSTER_ICEBERG_VENV))
+	@$(DAGSTER_ICEBERG_VENV)/bin/uv pip install --quiet --python $(DAGSTER_ICEBERG_VENV)/bin/python \
+	  --no-deps --require-hashes --build-constraint requirements.lock \
+	  --requirement requirements-dagster-iceberg.lock
 	@touch $@
 
 # Delta Lake is not published for the Spark version of requirements.lock. This is the oldest Spark

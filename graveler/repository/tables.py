@@ -189,8 +189,8 @@ def undone_tables(
         before = own[key].before
         if before is not None and work.pointer(before).uuid != work.pointer(value).uuid:
             reason = "it replaced the table, and others wrote to the new one"
-            result = TableConflict(work.name, "retry", (), side.run, side.run, reason)
-            raise _retry_refused(result, key, value)
+            replaced = TableConflict(work.name, "retry", (), side.run, side.run, reason)
+            raise _retry_refused(replaced, key, value)
         result = undo_writer(
             work.name,
             side,

@@ -14,6 +14,7 @@ LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 DBT_LOCK = (ROOT / "requirements-dbt.lock").read_text("utf-8")
 DELTA_LOCK = (ROOT / "requirements-delta.lock").read_text("utf-8")
 ICEBERG_LOCK = (ROOT / "requirements-iceberg.lock").read_text("utf-8")
+DAGSTER_ICEBERG_LOCK = (ROOT / "requirements-dagster-iceberg.lock").read_text("utf-8")
 ARVADOS_LOCK = (ROOT / "requirements-arvados.lock").read_text("utf-8")
 LOWEST_LOCK = (ROOT / "requirements-lowest.lock").read_text("utf-8")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==([^ ;\\]+)", re.MULTILINE)
@@ -22,6 +23,7 @@ APART = {
     "dbt": dict(PIN.findall(DBT_LOCK)),
     "delta": dict(PIN.findall(DELTA_LOCK)),
     "iceberg-engines": dict(PIN.findall(ICEBERG_LOCK)),
+    "dagster-iceberg": dict(PIN.findall(DAGSTER_ICEBERG_LOCK)),
     "arvados": dict(PIN.findall(ARVADOS_LOCK)),
 }
 """Extras with a lock and an environment of their own, with the pins of that lock."""
@@ -37,8 +39,16 @@ def name_of(requirement: str) -> str:
 
 @pytest.mark.parametrize(
     "lock",
-    [LOCK, DBT_LOCK, DELTA_LOCK, ICEBERG_LOCK, ARVADOS_LOCK, LOWEST_LOCK],
-    ids=["all", "dbt", "delta", "iceberg", "arvados", "lowest"],
+    [
+        LOCK,
+        DBT_LOCK,
+        DELTA_LOCK,
+        ICEBERG_LOCK,
+        DAGSTER_ICEBERG_LOCK,
+        ARVADOS_LOCK,
+        LOWEST_LOCK,
+    ],
+    ids=["all", "dbt", "delta", "iceberg", "dagster-iceberg", "arvados", "lowest"],
 )
 def test_the_lock_names_no_address(lock):
     assert "://" not in lock
@@ -52,10 +62,11 @@ def test_the_lock_names_no_address(lock):
         (DBT_LOCK, 30),
         (DELTA_LOCK, 20),
         (ICEBERG_LOCK, 30),
+        (DAGSTER_ICEBERG_LOCK, 60),
         (ARVADOS_LOCK, 20),
         (LOWEST_LOCK, 40),
     ],
-    ids=["all", "dbt", "delta", "iceberg", "arvados", "lowest"],
+    ids=["all", "dbt", "delta", "iceberg", "dagster-iceberg", "arvados", "lowest"],
 )
 def test_every_pin_of_the_lock_has_a_hash(lock, least):
     blocks = re.split(r"\n(?=\S)", lock.strip())
