@@ -21,7 +21,7 @@ class Application:
     def __init__(self, check: TokenCheck, surfaces: Sequence[Surface]) -> None:
         self._check = check
         self._surfaces = surfaces
-        self._grants = {surface.grant for surface in surfaces}
+        self._grants = {path for surface in surfaces for path in surface.grants}
 
     def answer(self, request: Request, admit: Callable[[], None]) -> Answer:
         """Return the answer to a request; call `admit` when the client has shown the token."""
@@ -46,7 +46,7 @@ class Application:
         self, request: Request, surface: Surface | None, admit: Callable[[], None]
     ) -> Answer:
         path = request.target.partition("?")[0]
-        if request.method == "POST" and path and path in self._grants:
+        if request.method == "POST" and path in self._grants:
             refuse_web_pages(request)
             return self._grant(request, admit)
         if surface is None:

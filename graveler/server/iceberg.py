@@ -66,7 +66,7 @@ class Iceberg:
     """The surface of Iceberg's REST protocol."""
 
     prefix = "/iceberg"
-    grant = f"{_ROOT}oauth/tokens"
+    grants: tuple[str, ...] = (f"{_ROOT}oauth/tokens", "/iceberg/oauth/tokens")  # Airflow's
     methods = frozenset({"GET", "HEAD", "POST", "DELETE"})
     accept = staticmethod(refuse_web_pages)
 

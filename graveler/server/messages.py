@@ -156,11 +156,11 @@ class Surface(Protocol):
     """A protocol of the server.
 
     Attributes:
-        grant: The path where its clients exchange a secret for a token by OAuth 2, or "".
+        grants: The paths where its clients exchange a secret for a token by OAuth 2.
     """
 
     prefix: str
-    grant: str
+    grants: tuple[str, ...]
     methods: frozenset[str]
 
     def accept(self, request: Request, /) -> None:

@@ -43,7 +43,7 @@ class WebPages:
     """
 
     prefix = ""
-    grant = ""
+    grants: tuple[str, ...] = ()
     methods = frozenset({"GET", "HEAD"})
 
     def __init__(self, lake: Lake, host: str, *, clock: Clock | None = None) -> None:

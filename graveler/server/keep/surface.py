@@ -82,7 +82,7 @@ class Keep:
     """The surface of one block store."""
 
     prefix = ""
-    grant = ""
+    grants: tuple[str, ...] = ()
     methods = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "TOUCH", "OPTIONS"})
     accept = staticmethod(refuse_web_pages)
 

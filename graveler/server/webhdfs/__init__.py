@@ -19,7 +19,7 @@ class WebHdfs:
     """The surface WebHDFS."""
 
     prefix = "/webhdfs/v1"
-    grant = GRANT
+    grants: tuple[str, ...] = (GRANT,)
     methods = frozenset({"GET", "PUT", "POST", "DELETE"})
     accept = staticmethod(refuse_web_pages)
 
