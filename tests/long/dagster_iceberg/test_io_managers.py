@@ -9,7 +9,7 @@ import pytest
 import graveler
 from graveler.config import program_environment
 from graveler.iceberg import GravelerCatalog
-from graveler.iceberg.warehouses import warehouse_of
+from graveler.iceberg.engines import warehouse_of
 from graveler.server import Server
 from tests.harness.iceberg import TOKEN
 
