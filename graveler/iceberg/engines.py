@@ -106,25 +106,17 @@ class RestCatalog:
         }
 
     def pyiceberg(self) -> dict[str, str]:
-        """Return the properties for ``pyiceberg.catalog.load_catalog``.
-
-        PyIceberg keeps no manifests in this process any more; see `graveler.tables.files.keep_no_manifests`.
-        """
-        if find_spec("pyiceberg") is not None:
-            from graveler.tables.files import keep_no_manifests
-
-            keep_no_manifests()
+        """Return the properties for ``pyiceberg.catalog.load_catalog``."""
         return {"type": "rest", **self._properties()}
 
     def environment(self) -> dict[str, str]:
         """Return the variables with which ``load_catalog("graveler")`` finds it in another process."""
         given = {"type": "rest", **self._properties()}
-        variables = {
+        return {
             "PYICEBERG_CATALOG__GRAVELER__"
             + key.replace(".", "__").replace("-", "_").upper(): value
             for key, value in given.items()
         }
-        return {"PYICEBERG_MANIFEST_CACHE_SIZE": "0", **variables}
 
     def duckdb(self, name: str = "graveler") -> str:
         """Return the statements with which DuckDB attaches the catalog; `iceberg` and `httpfs` are loaded."""

@@ -6,7 +6,6 @@ from functools import partial
 from io import BytesIO
 from uuid import UUID
 
-from pyiceberg import manifest as pyiceberg_manifests
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.avro.reader import ListReader, MapReader, StructReader
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
@@ -34,15 +33,6 @@ _DATA_FILE = 2
 _READ = {0: 0, _DATA_FILE: 1, 100: 0, 104: 1}
 """What is read of an entry of a manifest: the ids of its status and its file, and of the path and the
 size of the file, each with its place in the result."""
-
-
-def keep_no_manifests() -> None:
-    """Let PyIceberg keep no manifests in this process.
-
-    It keeps them by their paths, and a branch to which a merge has carried a manifest has another
-    sequence number for it.
-    """
-    pyiceberg_manifests._manifest_cache._cache = None
 
 
 class StoredFile(InputFile):
@@ -82,7 +72,6 @@ class StoreFiles(FileIO):
         self._stores = stores
         self._book = AddressBook(stores.storage)
         self.start = f"{TABLES}{stores.storage_id}/"
-        keep_no_manifests()
 
     def key(self, owner: str, uuid: UUID) -> str:
         """Return the folder that graveler issues for a table, as a key of the storage; see `folder_of`."""
