@@ -1,7 +1,6 @@
 """What engines are given: settings, and a server where none runs."""
 
 import pytest
-from pyiceberg import manifest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.utils.config import Config
 
@@ -71,12 +70,6 @@ def test_pyiceberg_finds_the_catalog_in_its_environment(repo, main, monkeypatch)
         with load_catalog("graveler") as client:
             assert delays(client) == [1]
             assert client.properties["oauth2-server-uri"] == f"{catalog.uri}/v1/oauth/tokens"
-    assert manifest._ManifestCache()._cache is None
-
-
-def test_pyiceberg_keeps_no_manifests(repo, main):
-    main.load_table("db.flights").scan().to_arrow()
-    assert len(manifest._manifest_cache) == 0
 
 
 @pytest.mark.parametrize(
