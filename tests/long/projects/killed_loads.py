@@ -7,15 +7,15 @@ import signal
 
 from airflow.sdk import Variable
 
-from graveler.iceberg import GravelerCatalog
 from graveler.runs.run import Run
+from graveler.tables.catalog import TreeCatalog
 
 POINTS = {
     "2013-01-01T12:00": "its files are written",
     "2013-01-01T14:00": "one table has its rows",
     "2013-01-01T16:00": "main has moved",
 }
-commit_table, publish = GravelerCatalog.commit_table, Run.publish
+commit_table, publish = TreeCatalog.commit_table, Run.publish
 
 
 def at(point, hour):
@@ -39,4 +39,4 @@ def dying_publish(run, *gates, **terms):
     return done
 
 
-GravelerCatalog.commit_table, Run.publish = dying_commit, dying_publish
+TreeCatalog.commit_table, Run.publish = dying_commit, dying_publish
