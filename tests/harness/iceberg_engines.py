@@ -67,10 +67,11 @@ class Engine:
         )
 
     def sql(self, statement):
-        """Run a statement, and return its rows, sorted."""
+        """Run a statement, and return its rows, sorted, with nulls last."""
         for alias, name in self._names.items():
             statement = re.sub(rf"\b{alias}\.(?=db|system)", f"{name}.", statement)
-        return sorted(map(tuple, self.answer(statement)))
+        rows = map(tuple, self.answer(statement))
+        return sorted(rows, key=lambda row: [(value is None, value) for value in row])
 
 
 @contextmanager

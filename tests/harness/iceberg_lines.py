@@ -17,7 +17,6 @@ from pyiceberg.manifest import (
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
-    ManifestWriterV2,
     read_manifest_list,
     write_manifest,
     write_manifest_list,
@@ -31,6 +30,8 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
+
+from graveler.tables.merging.head import DeletesWriter
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -55,17 +56,6 @@ class CountingIO(PyArrowFileIO):
     def new_input(self, location):
         self.reads.append(location)
         return super().new_input(location)
-
-
-class Deletes(ManifestWriterV2):
-    """Manifests of delete files."""
-
-    def content(self):
-        return ManifestContent.DELETES
-
-    @property
-    def _meta(self):
-        return {**super()._meta, "content": "deletes"}
 
 
 def row(**values):
@@ -363,7 +353,7 @@ class Line:
         output = self.io.new_output(f"{self.metadata.location}/metadata/{uuid4()}-m0.avro")
         terms = (self.metadata.specs()[spec], self.metadata.schema(), output, number, CODEC)
         version = self.metadata.format_version
-        with write_manifest(version, *terms) if data else Deletes(*terms) as writer:
+        with write_manifest(version, *terms) if data else DeletesWriter(*terms) as writer:
             for how, entry in entries:
                 getattr(writer, how)(entry)
         return writer.to_manifest_file()

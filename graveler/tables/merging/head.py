@@ -17,9 +17,12 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
     ManifestWriterV2,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
     write_manifest,
     write_manifest_list,
 )
+from pyiceberg.schema import Schema
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import (
@@ -29,6 +32,7 @@ from pyiceberg.table.snapshots import (
     Summary,
     update_snapshot_summaries,
 )
+from pyiceberg.types import IntegerType, ListType, StructType
 
 from graveler.base.clock import IdSource
 from graveler.tables.merging.changes import (
@@ -42,21 +46,36 @@ from graveler.tables.metadata import UNDOES, note_of
 
 _In: Any = In  # their signatures are those of records
 _IsNull: Any = IsNull
+_EQUALITY_IDS = 135
 _PATH = 0
 """The place of its path in a manifest's record."""
 _STALE = ("total-", "manifests-", "entries-processed")
 """Parts of a summary that are about the list of manifests, not about what the snapshot changes."""
 
 
-class _DeletesWriter(ManifestWriterV2):
-    """The writer of manifests of delete files, which PyIceberg lacks."""
+class DeletesWriter(ManifestWriterV2):
+    """The writer of manifests of delete files, which PyIceberg lacks.
+
+    The ids of equality deletes are ints, as the format has them. PyIceberg writes longs, which Java refuses.
+    """
 
     def content(self) -> ManifestContent:
+        """Return that it lists delete files."""
         return ManifestContent.DELETES
 
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": "deletes"}
+
+    def _with_partition(self, format_version: Any) -> Schema:
+        partition = self._spec.partition_type(self._schema)
+        files = data_file_with_partition(partition, format_version)
+        ints = ListType(element_id=136, element_type=IntegerType(), element_required=True)
+        fields = [
+            part.model_copy(update={"field_type": ints}) if part.field_id == _EQUALITY_IDS else part
+            for part in files.fields
+        ]
+        return manifest_entry_schema_with_data_file(format_version, StructType(*fields))
 
 
 @dataclass
@@ -260,7 +279,7 @@ class Head:
         output = self.io.new_output(self._path(f"{self.ids.unique()}-m0.avro"))
         terms = spec, schema_of(self.metadata, spec), output, snapshot_id, self._codec
         is_data = content == ManifestContent.DATA
-        with write_manifest(self.version, *terms) if is_data else _DeletesWriter(*terms) as writer:
+        with write_manifest(self.version, *terms) if is_data else DeletesWriter(*terms) as writer:
             for entry in entries:
                 if plan is None:
                     writer.add(entry)

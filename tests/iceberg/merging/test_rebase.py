@@ -335,3 +335,10 @@ def test_pyiceberg_in_one_process_sees_the_new_sequence_numbers(base, monkeypatc
     assert [one.sequence_number for one in head.manifests(merged.io)] == [
         one.sequence_number for one in merged.manifests
     ]
+
+
+def test_ids_of_equality_deletes_are_written_as_ints(base):
+    base.delete_equal("a")
+    deletes = next(one for one in base.manifests if one.content == ManifestContent.DELETES)
+    with AvroFile(base.io.new_input(deletes.manifest_path)) as opened:
+        assert str(opened.schema.find_type("data_file.equality_ids")) == "list<int>"
