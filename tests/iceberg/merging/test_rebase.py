@@ -1,6 +1,7 @@
 """The rebase: what is carried, what is read and written, what gives way and what is undone."""
 
 from pathlib import Path
+from typing import Any
 
 import pyiceberg.manifest
 import pytest
@@ -340,5 +341,5 @@ def test_pyiceberg_in_one_process_sees_the_new_sequence_numbers(base, monkeypatc
 def test_ids_of_equality_deletes_are_written_as_ints(base):
     base.delete_equal("a")
     deletes = next(one for one in base.manifests if one.content == ManifestContent.DELETES)
-    with AvroFile(base.io.new_input(deletes.manifest_path)) as opened:
+    with AvroFile[Any](base.io.new_input(deletes.manifest_path)) as opened:
         assert str(opened.schema.find_type("data_file.equality_ids")) == "list<int>"
