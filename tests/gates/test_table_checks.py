@@ -272,7 +272,7 @@ def without_statistics():
         yield
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(FILES)
 def test_statistics_answer_as_the_rows_do(shared, files):
     repo, folder = shared

@@ -163,7 +163,7 @@ WANTED = st.lists(
 KINDS = pa.schema([("n", pa.int64()), ("x", pa.float64()), ("s", pa.large_string())])
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(st.lists(VALUES, min_size=1, max_size=4), min_size=1, max_size=3), WANTED)
 def test_conditions_mean_what_they_mean_for_folders(shared_repo, parts, wanted):
     branch = shared_repo.branch("main")
