@@ -3,7 +3,15 @@
 import pytest
 
 from graveler.errors import MergeConflictError
-from tests.harness.iceberg import catalog_of, delays, entry_files, named_files, rows, with_table
+from tests.harness.iceberg import (
+    catalog_of,
+    compact,
+    delays,
+    entry_files,
+    named_files,
+    rows,
+    with_table,
+)
 
 T = "db.flights"
 
@@ -135,3 +143,97 @@ def test_a_table_that_a_step_replaced_is_not_lost(repo, main):
         with pytest.raises(MergeConflictError, match="it replaced the table"):
             run.undo_step("a")
     assert delays(catalog_of(main)) == [4, 9]
+
+
+def table_of(branch):
+    return catalog_of(branch).load_table(T)
+
+
+def settings(branch, **properties):
+    with table_of(branch).transaction() as change:
+        change.set_properties(properties)
+
+
+def retried(run, between=lambda run: None):
+    """Append in a step, do something else, and append in the step again."""
+    for name, number in (("s", 4), ("t", 5)):
+        with run.step(name) as step:
+            append(step, number)
+    between(run)
+    with run.step("s") as step:
+        append(step, 6)
+
+
+def test_a_retried_step_is_published_after_a_rollback(repo, main):
+    with repo.run("a") as run, run.step("s") as step:
+        append(step, 3)
+    retried(run := repo.runs.open("b"))
+    repo.runs.rollback("a")
+    append(main, 7)
+    run.publish()
+    assert delays(catalog_of(main)) == [1, 2, 5, 6, 7]
+    assert repo.fsck().sound
+
+
+def test_a_retried_step_is_published_after_deletes(repo, main):
+    retried(run := repo.runs.open("b"))
+    table_of(main).delete("delay = 1")
+    append(main, 7)
+    run.publish()
+    assert delays(catalog_of(main)) == [2, 5, 6, 7]
+
+
+def test_an_undone_append_with_a_tag_keeps_it(repo, main):
+    def tag(run):
+        table = table_of(run)
+        line = [one.snapshot_id for one in table.snapshots()]
+        table.manage_snapshots().create_tag(line[1], "four").commit()
+
+    retried(run := repo.runs.open("b"), tag)
+    append(main, 7)
+    run.publish()
+    assert delays(catalog_of(main)) == [1, 2, 5, 6, 7]
+    tagged = table_of(main).scan(snapshot_id=table_of(main).refs()["four"].snapshot_id)
+    assert sorted(tagged.to_arrow()["delay"].to_pylist()) == [1, 2, 4, 7]
+
+
+def test_a_compaction_in_between_is_undone_with_it(repo, main):
+    retried(run := repo.runs.open("b"), lambda run: compact(table_of(run)))
+    append(main, 7)
+    run.publish()
+    assert delays(catalog_of(main)) == [1, 2, 5, 6, 7]
+
+
+def test_a_branch_that_ends_in_an_undo_merges_again(repo, main):
+    append(main, 7)
+    dev = repo.create_branch("dev", source="main")
+    with repo.run("a", into="dev") as run:
+        for name, number in (("s", 4), ("t", 5)):
+            with run.step(name) as step:
+                append(step, number)
+        run.undo_step("s")
+    table_of(main).delete("delay = 7")
+    repo.merge("dev", into="main")
+    assert delays(catalog_of(main)) == [1, 2, 5]
+    table_of(dev).delete("delay = 5")
+    repo.merge("dev", into="main")
+    assert delays(catalog_of(main)) == [1, 2]
+    settings(dev, owner="me")
+    repo.merge("main", into="dev")
+    assert delays(catalog_of(dev)) == [1, 2]
+
+
+def test_an_append_that_returns_is_judged_as_one(repo, main):
+    settings(main, **{"graveler.merge": "partition"})
+    dev = repo.create_branch("dev", source="main")
+    append(dev, 4)
+    first = dev.head
+    append(dev, 5)
+    back = repo.revert(first, on="dev")
+    assert delays(catalog_of(dev)) == [1, 2, 5]
+    append(dev, 6)
+    repo.revert(back, on="dev")
+    assert delays(catalog_of(dev)) == [1, 2, 4, 5, 6]
+    append(main, 7)
+    with pytest.raises(MergeConflictError, match="there is new data"):
+        repo.merge("dev", into="main")

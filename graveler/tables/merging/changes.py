@@ -148,6 +148,14 @@ class Change:
         """Whether it undoes a snapshot, so that it is about known files and has no filter."""
         return self.inverse or bool(note_of(self.snapshot, UNDOES))
 
+    def undoes(self, other: "Change") -> bool:
+        """Whether it removes and adds the files that another change adds and removes."""
+        ours, theirs = (
+            [{entry.data_file.file_path for entry in part} for part in parts]
+            for parts in ((self.added, self.removed), (other.removed, other.added))
+        )
+        return ours == theirs
+
     @property
     def is_compaction(self) -> bool:
         """Whether it changes files, and no rows."""

@@ -1,10 +1,11 @@
 """The snapshots of three sides: what the source gained and lost, and what the destination gained."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 
 from graveler.tables.merging.changes import Change, last_number, manifests_of
@@ -28,7 +29,8 @@ class Histories:
 
     Attributes:
         lost: Changes of the base that the source no longer has, newest first.
-        gained: Changes of the source, oldest first.
+        gained: Changes of the source, oldest first. Neither has a change with the one that undoes it, unless
+            the source continues.
         theirs: Changes of the destination, oldest first.
         complete: Whether `theirs` is all that the destination did. It is not, if snapshots have expired
             or if the destination went back behind the base.
@@ -57,19 +59,22 @@ class Histories:
             listed = manifests_of(dest.current_snapshot(), io)
             complete = all(manifest.added_snapshot_id in theirs for manifest in listed)
         else:
-            complete = head in theirs
+            complete = head in theirs or _stands(base, common, io) in theirs
+        continues = (
+            not lost and _list_of(dest) == _list_of(base) and last_number(dest) == last_number(base)
+        )
+        undone = [
+            Change(dest, theirs.get(n, common[n]), io).undone()
+            for n in lost
+            if n in theirs or not complete
+        ]
+        done = [Change(source, snapshot, io) for snapshot in gained]
         return cls(
-            lost=[
-                Change(dest, theirs.get(n, common[n]), io).undone()
-                for n in lost
-                if n in theirs or not complete
-            ],
-            gained=[Change(source, snapshot, io) for snapshot in gained],
+            lost=_standing(undone[::-1])[::-1],
+            gained=done if continues else _standing(done, _named(source)),
             theirs=[Change(dest, snapshot, io) for snapshot in added],
             complete=complete,
-            continues=not lost
-            and _list_of(dest) == _list_of(base)
-            and last_number(dest) == last_number(base),
+            continues=continues,
         )
 
 
@@ -101,6 +106,39 @@ def undoing(metadata: TableMetadata, writer: str, io: FileIO) -> Histories | Non
         complete=True,
         continues=False,
     )
+
+
+def _standing(changes: Iterable[Change], named: Collection[int] = ()) -> list[Change]:
+    """Return changes, oldest first, without those that a later one undoes, and without this one.
+
+    Both stay if a ref names one of them, or if a change between them is more than an append, in partitions
+    that they touch: it may be about their files.
+    """
+    changes = list(changes)
+    targets = {note_of(one.snapshot, UNDOES) for one in changes}
+    kept: dict[str, Change] = {}
+    for change in changes:
+        number, target = str(change.snapshot.snapshot_id), note_of(change.snapshot, UNDOES)
+        kept[number] = change
+        # one that is undone itself stays until then: the first change counts again
+        if target in kept and number not in targets and not {int(number), int(target)} & {*named}:
+            numbers, undone = [*kept], kept[target]
+            between = (kept[n] for n in numbers[numbers.index(target) + 1 : -1])
+            if change.undoes(undone) and all(
+                one.is_append or one.touched.meeting(undone.touched) is None for one in between
+            ):
+                del kept[number], kept[target]
+    return [*kept.values()]
+
+
+def _stands(base: TableMetadata, line: dict[int, Snapshot], io: FileIO) -> int | None:
+    """Return the newest snapshot of the base that stands; None if there is none."""
+    standing = _standing(Change(base, one, io) for one in reversed([*line.values()]))
+    return standing[-1].snapshot.snapshot_id if standing else None
+
+
+def _named(metadata: TableMetadata) -> set[int]:
+    return {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
 
 
 def _list_of(metadata: TableMetadata) -> str | None:

@@ -232,8 +232,7 @@ def _finished(sides: Sides, head: Head, histories: Histories, location: str) -> 
         for one in source.snapshots
         if lists.get(one.snapshot_id, one.manifest_list) != one.manifest_list
     }
-    gained = {change.snapshot.snapshot_id for change in histories.gained}
-    kept = _beside(sides, refs, {*lists}, rebased, gained)
+    kept = _beside(sides, refs, {*lists}, rebased)
     added += [head.with_schema(one) for one in kept]
     snapshots = [*dest.snapshots, *added]
     log = list(dest.snapshot_log)
@@ -269,7 +268,7 @@ def _metadata_log(metadata: TableMetadata, location: str) -> list[MetadataLogEnt
 
 
 def _beside(
-    sides: Sides, refs: dict[str, SnapshotRef], known: set[int], rebased: set[int], gained: set[int]
+    sides: Sides, refs: dict[str, SnapshotRef], known: set[int], rebased: set[int]
 ) -> list[Snapshot]:
     """Return snapshots of the source beside its history: of refs with their ancestors, and staged ones."""
     base, source, _ = sides
@@ -277,7 +276,8 @@ def _beside(
     for number in [*named]:
         for above in ancestry(source, number) if number not in known else ():
             named.setdefault(above, named[number])
-    before = known | gained | {one.snapshot_id for one in base.snapshots}
+    line = ancestry(source, source.current_snapshot_id)
+    before = known | line.keys() | {one.snapshot_id for one in base.snapshots}
     found = []
     for one in source.snapshots:
         number = one.snapshot_id
