@@ -17,7 +17,7 @@ from graveler.committed.diff import RawChange, diff
 from graveler.committed.lookup import find_many
 from graveler.committed.merge import Merged, RawConflict, staged
 from graveler.committed.metarange import EMPTY_METARANGE
-from graveler.errors import MergeConflictError
+from graveler.errors import MergeConflictError, ObjectNotFoundError
 from graveler.model import Commit
 from graveler.reads.files import read_entry
 from graveler.reads.stores import Stores
@@ -154,7 +154,12 @@ def places_of(paths: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def undone_tables(
-    stores: Stores, tree: str, writer: str, own: Mapping[bytes, Claim], returned: Collection[bytes]
+    stores: Stores,
+    tree: str,
+    writer: str,
+    own: Mapping[bytes, Claim],
+    returned: Collection[bytes],
+    done: str,
 ) -> Iterator[tuple[bytes, Values]]:
     """Yield the tables that a step and then others have changed, without the snapshots of the step.
 
@@ -162,6 +167,7 @@ def undone_tables(
         writer: The step's branch.
         own: What the step claims, by path.
         returned: Those that become again what they were before the step.
+        done: The tree with which the step joined, or an empty one if it is no longer known.
 
     Yields:
         The folder of a table, and its changed files.
@@ -170,7 +176,8 @@ def undone_tables(
         MergeConflictError: What others did does not go without the step's rows.
     """
     keys = [key for key in own if key.endswith(_RECORD) and key not in returned]
-    for key, row in zip(keys, find_many(stores.ranges, tree, keys) if keys else (), strict=True):
+    rows = (find_many(stores.ranges, at, keys) if keys else () for at in (tree, done))
+    for key, row, left in zip(keys, *rows, strict=True):
         value = row and row[len(key) :]
         if value is None or not is_record(key, value):
             continue
@@ -200,6 +207,7 @@ def undone_tables(
             ids=stores.ids,
             folder=work.folder(tree, side.metadata),
             unknown=partial(work.unknown, data),
+            ends=work.ends(before, left and left[len(key) :]),
         )
         if isinstance(result, TableConflict):
             raise _retry_refused(result, key, value)
@@ -232,6 +240,18 @@ class _Table:
         if value is None:
             return TableSide(None, "", run)
         return TableSide(*self.files.table(self.pointer(value)), run)
+
+    def ends(
+        self, before: bytes | None, after: bytes | None
+    ) -> "tuple[TableMetadata, TableMetadata] | None":
+        """Return the metadata of two versions of the record; None if one is not known, or has expired."""
+        if before is None or after is None:
+            return None
+        try:
+            old, left = (self.files.table(self.pointer(value))[0] for value in (before, after))
+        except ObjectNotFoundError:
+            return None
+        return old, left
 
     def pointer(self, value: bytes) -> Pointer:
         """Return what a version of the record says."""

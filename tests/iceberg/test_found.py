@@ -1,6 +1,8 @@
 """Histories in which rows were lost, doubled or kept, and conflicts that said too little."""
 
 import pytest
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import StringType
 
 from graveler.errors import MergeConflictError
 from tests.harness.iceberg import (
@@ -237,3 +239,46 @@ def test_an_append_that_returns_is_judged_as_one(repo, main):
     append(main, 7)
     with pytest.raises(MergeConflictError, match="there is new data"):
         repo.merge("dev", into="main")
+
+
+def test_columns_with_later_work_refuse_a_retry(repo, main):
+    with repo.run("a") as run:
+        with run.step("s") as step, table_of(step).update_schema() as update:
+            update.add_column("carrier", StringType())
+        with run.step("t") as step:
+            append(step, 9)
+        with pytest.raises(MergeConflictError, match=r"columns \['carrier'\].*tables=\"keep\""):
+            run.undo_step("s")
+        with run.step("s", tables="keep"):
+            pass
+    assert "carrier" in table_of(main).schema().column_names
+
+
+@pytest.mark.parametrize("publishes", [True, False])
+def test_settings_of_a_step_are_withdrawn_with_its_rows(repo, main, publishes):
+    settings(main, kept="0", changed="0", removed="0")
+    run = repo.runs.open("a")
+    with run.step("s") as step:
+        append(step, 3)
+        table = table_of(step)
+        table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "mine").commit()
+        settings(step, kept="1", changed="1", new="1")
+        with table_of(step).transaction() as change:
+            change.remove_properties("removed")
+        with table_of(step).update_spec() as spec:
+            spec.add_field("hour", IdentityTransform(), "by_hour")
+    if publishes:
+        append(main, 8), settings(main, theirs="1")
+        run.publish()
+        run = repo.runs.open("a")
+    with run.step("t") as step:
+        append(step, 9), settings(step, changed="2", later="1")
+    run.undo_step("s")
+    table = table_of(run)
+    found = {name: table.properties.get(name) for name in ("kept", "changed", "new", "removed")}
+    assert found == {"kept": "0", "changed": "2", "new": None, "removed": "0"}
+    assert table.properties["later"] == "1"
+    assert ("theirs" in table.properties) == publishes
+    assert [*table.refs()] == ["main"]
+    assert table.spec().is_unpartitioned()
+    assert delays(catalog_of(run)) == ([1, 2, 8, 9] if publishes else [1, 2, 9])

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from graveler.committed.claims import Claims, Stack, claims_of, title_of
 from graveler.committed.diff import record_diff
-from graveler.committed.metarange import prefix_end, scan
+from graveler.committed.metarange import EMPTY_METARANGE, prefix_end, scan
 from graveler.committed.units import log_of, name_of, units_of
 from graveler.errors import MergeConflictError
 from graveler.model import Commit
@@ -85,7 +85,9 @@ def undone(
     """Return the trees of a commit with the work of a step withdrawn; see `_without`."""
     trees = trees_of(head)
     if earlier is None or WORK in earlier.metadata or "graveler.step" not in earlier.metadata:
-        return _without(stores, trees, writer, hold, **how)
+        joined = earlier if earlier and "graveler.step" in earlier.metadata else None
+        left = joined.metarange if joined else EMPTY_METARANGE
+        return _without(stores, trees, writer, hold, left, **how)
     # joined by a version without claims, which kept the trees before and after the work
     ends = (stores.refs.commits.find(earlier.metadata.get(end, "")) for end in _ENDS)
     base, done = (None if end is None else end.metarange for end in ends)
@@ -107,6 +109,7 @@ def _without(
     trees: Trees,
     writer: str,
     hold: Hold,
+    done: str,
     *,
     fresh: bool = False,
     keeps_tables: bool = False,
@@ -129,7 +132,7 @@ def _without(
         stack.withdraw([writer])
         if stack.value is not now:
             files[path] = stack.value
-    for place, values in undone_tables(stores, trees.files, writer, claimed, files):
+    for place, values in undone_tables(stores, trees.files, writer, claimed, files, done):
         files = {path: value for path, value in files.items() if not path.startswith(place)}
         files |= values
     if len(paths) == len(own):

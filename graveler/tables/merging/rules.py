@@ -138,6 +138,33 @@ def merged_refs(sides: Sides, head: int | None) -> dict[str, SnapshotRef]:
     return refs
 
 
+def withdrawn(before: TableMetadata, after: TableMetadata, now: TableMetadata) -> TableMetadata:
+    """Return metadata without what a step has changed in it; what others changed again stays.
+
+    Args:
+        before: The metadata before the step.
+        after: The metadata as the step left it.
+        now: The metadata with the work of others.
+    """
+    if before.schema() != after.schema() and before.schema() != now.schema():
+        names = {field.name for field in {*before.schema().fields} ^ {*after.schema().fields}}
+        raise Refusal(
+            "schema", f"it changed columns {sorted(names)}, and later work may have values in them"
+        )
+    update: dict[str, Any] = {}
+    for name in ("properties", "refs"):
+        old, left, there = (getattr(side, name) for side in (before, after, now))
+        own = {key for key in old | left if old.get(key) != left.get(key) == there.get(key)}
+        picked = {key: (old if key in own else there).get(key) for key in there | old}
+        update[name] = {key: value for key, value in picked.items() if value is not None}
+    known = {one.snapshot_id for one in now.snapshots}
+    update["refs"] = {k: ref for k, ref in update["refs"].items() if ref.snapshot_id in known}
+    for name in ("default_spec_id", "default_sort_order_id"):
+        if getattr(now, name) == getattr(after, name):
+            update[name] = getattr(before, name)
+    return now.model_copy(update=update)
+
+
 def _picked(sides: list[dict[str, Any]], what: str) -> dict[str, Any]:
     names = sides[2] | sides[1]
     found = {name: pick(f"{what} {name}", *(side.get(name) for side in sides)) for name in names}

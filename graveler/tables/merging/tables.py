@@ -24,6 +24,7 @@ from graveler.tables.merging.rules import (
     merged_refs,
     merged_schemas,
     merged_statistics,
+    withdrawn,
 )
 
 
@@ -101,8 +102,9 @@ def undo_writer(
     ids: IdSource,
     folder: str | None,
     unknown: Callable[[Iterable[str]], bool],
+    ends: tuple[TableMetadata, TableMetadata] | None,
 ) -> MergedTable | TableConflict:
-    """Undo the snapshots of a writer, by the rules of a merge; what others did since stays.
+    """Undo the snapshots and settings of a writer, by the rules of a merge; what others did since stays.
 
     Args:
         table: The name of the table, for conflicts.
@@ -113,6 +115,7 @@ def undo_writer(
         ids: Names of the new files.
         folder: The location of the result.
         unknown: Whether the writer has written data that is not among files that its snapshots added.
+        ends: The metadata before and after its work, if they are known; else the settings stay.
     """
 
     def histories() -> tuple[Sides, Histories] | str:
@@ -125,7 +128,10 @@ def undo_writer(
                 "some of its snapshots have expired or are on another ref of the table, so that its rows "
                 "cannot be told from others",
             )
-        return ((metadata, metadata, metadata), found) if metadata and found else "dest"
+        left = withdrawn(*ends, metadata) if metadata and ends else metadata
+        if left is None or (left == metadata and not found):
+            return "dest"
+        return (left, left, left), found or Histories([], [], [], complete=True, continues=False)
 
     return _rebased(table, side, side, histories, _Terms(io, clock, ids, folder))
 
