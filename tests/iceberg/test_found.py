@@ -282,3 +282,34 @@ def test_settings_of_a_step_are_withdrawn_with_its_rows(repo, main, publishes):
     assert [*table.refs()] == ["main"]
     assert table.spec().is_unpartitioned()
     assert delays(catalog_of(run)) == ([1, 2, 8, 9] if publishes else [1, 2, 9])
+
+
+@pytest.mark.parametrize("again", ["pick", "merge"])
+def test_a_publish_that_was_taken_back_arrives_again(repo, main, again):
+    dev = repo.create_branch("dev", source="main")
+    run_of(repo, "05", 3)
+    publish = repo.branch("main").head
+    picked = repo.cherry_pick(publish, onto="dev")
+    append(dev, 4)
+    repo.revert(picked, on="dev")
+    if again == "pick":
+        repo.cherry_pick(publish, onto="dev")
+    else:
+        repo.merge("main", into="dev")
+    assert repo.ref("dev").exists("files/05")
+    assert delays(catalog_of(dev)) == [1, 2, 3, 4]
+
+
+def test_an_undo_arrives_where_the_same_was_redone(repo, main):
+    run_of(repo, "05", 3)
+    run = repo.runs.open("05", into="main")
+    with run.step("more") as step:
+        append(step, 4)
+    run.undo_step("load")
+    append(main, 5)
+    rolled_back = repo.runs.rollback("05").commit
+    append(main, 6)
+    repo.revert(rolled_back, on="main")
+    run.publish()
+    assert not repo.ref("main").exists("files/05")
+    assert delays(catalog_of(main)) == [1, 2, 4, 5, 6]

@@ -29,8 +29,8 @@ class Histories:
 
     Attributes:
         lost: Changes of the base that the source no longer has, newest first.
-        gained: Changes of the source, oldest first. Neither has a change with the one that undoes it, unless
-            the source continues.
+        gained: Changes of the source, oldest first. If the destination has undone one, its undo is undone.
+            Neither has a change with the one that undoes it, unless the source continues.
         theirs: Changes of the destination, oldest first.
         complete: Whether `theirs` is all that the destination did. It is not, if snapshots have expired
             or if the destination went back behind the base.
@@ -51,7 +51,13 @@ class Histories:
         common, ours, theirs = (ancestry(x, x.current_snapshot_id) for x in (base, source, dest))
         root = [*common][-1:]
         new, there = (_since(side, root) for side in (ours, theirs))
-        gained = [new[n] for n in reversed([*new]) if n not in common and n not in theirs]
+        ours_undone, undone = _undone(ours), _undone(theirs)
+        gained = []
+        for number in (n for n in reversed([*new]) if n not in common):
+            if number not in theirs:
+                gained.append(Change(source, new[number], io))
+            elif str(number) in undone and str(number) not in ours_undone:
+                gained.append(Change(dest, undone[str(number)], io).undone())
         added = [there[n] for n in reversed([*there]) if n not in common and n not in ours]
         head = base.current_snapshot_id
         lost = _lost(common, ours, head)
@@ -68,10 +74,9 @@ class Histories:
             for n in lost
             if n in theirs or not complete
         ]
-        done = [Change(source, snapshot, io) for snapshot in gained]
         return cls(
             lost=_standing(undone[::-1])[::-1],
-            gained=done if continues else _standing(done, _named(source)),
+            gained=gained if continues else _standing(gained, _named(source)),
             theirs=[Change(dest, snapshot, io) for snapshot in added],
             complete=complete,
             continues=continues,
@@ -84,15 +89,12 @@ def undoing(metadata: TableMetadata, writer: str, io: FileIO) -> Histories | Non
     Changes of others since the first of them are those of the destination.
     """
     line = ancestry(metadata, metadata.current_snapshot_id)
-    undone: set[str] = set()
+    undone = _undone(line)
     mine: list[Snapshot] = []
     others: list[Snapshot] = []
     since = 0
     for number, snapshot in line.items():
-        stands, target = str(number) not in undone, note_of(snapshot, UNDOES)
-        if stands and target:
-            undone.add(target)
-        if stands and note_of(snapshot, WRITER) == writer:
+        if str(number) not in undone and note_of(snapshot, WRITER) == writer:
             mine.append(snapshot)
             since = len(others)
         else:
@@ -139,6 +141,16 @@ def _stands(base: TableMetadata, line: dict[int, Snapshot], io: FileIO) -> int |
 
 def _named(metadata: TableMetadata) -> set[int]:
     return {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
+
+
+def _undone(line: dict[int, Snapshot]) -> dict[str, Snapshot]:
+    """Return the snapshots of an ancestry that do not stand, each with the one that undoes it."""
+    found: dict[str, Snapshot] = {}
+    for number, snapshot in line.items():
+        target = note_of(snapshot, UNDOES)
+        if target and str(number) not in found:
+            found[target] = snapshot
+    return found
 
 
 def _list_of(metadata: TableMetadata) -> str | None:
