@@ -114,8 +114,9 @@ test-ui: $(READY) ## every page of `graveler ui` in Chromium, judged by axe-core
 test-package: $(READY) ## the wheel and the source package on Python 3.11, 3.12 and 3.13, which must be there
 	$(BIN)/python -m pytest -rP tests/long/package $(ARGS)
 
-test-iceberg-merges: $(READY) ## 2,000 random histories of two branches of an Iceberg table, against a plain model
+test-iceberg-merges: $(READY) ## 2,000 random histories of two branches of an Iceberg table, and 40 of runs, against plain models
 	$(BIN)/python -m tests.harness.iceberg_merges $(or $(ARGS),2000)
+	$(BIN)/python -m tests.harness.iceberg_runs 40
 
 test-iceberg-kit: $(READY) ## Iceberg's compatibility kit on a branch, while others move; fetches 74 MB once
 	$(BIN)/python -m tests.jars iceberg-kit build/jars/iceberg-kit
