@@ -69,13 +69,13 @@ class Histories:
         continues = (
             not lost and _list_of(dest) == _list_of(base) and last_number(dest) == last_number(base)
         )
-        undone = [
+        reverted = [
             Change(dest, theirs.get(n, common[n]), io).undone()
             for n in lost
             if n in theirs or not complete
         ]
         return cls(
-            lost=_standing(undone[::-1])[::-1],
+            lost=_standing(reverted[::-1])[::-1],
             gained=gained if continues else _standing(gained, _named(source)),
             theirs=[Change(dest, snapshot, io) for snapshot in added],
             complete=complete,
