@@ -127,12 +127,13 @@ class Namespaces:
         def plan(head: Ref) -> Plan:
             entry, _ = self._namespace(head, namespace)
             place = folder(namespace)
-            if any(each.path != entry.path for each in head.list(place, delimiter="/")):
+            path = place + NAMESPACE
+            if any(each.path != path for each in head.list(place, delimiter="/")):
                 raise NamespaceNotEmptyError(f"Namespace is not empty: {shown(namespace)}")
             return Plan(
                 f"drop namespace {shown(namespace)}",
-                deleted=[entry.path],
-                expected={entry.path: entry, place: None},
+                deleted=[path],
+                expected={path: entry, place: None},
             )
 
         self._land(plan)
@@ -155,9 +156,10 @@ class Namespaces:
                 missing=sorted(gone - had.keys()),
             )
             kept = {name: value for name, value in had.items() if name not in gone}
-            new = self._record(entry.path, NAMESPACES.encode(Namespace({**kept, **updates})))
+            path = folder(namespace) + NAMESPACE
+            new = self._record(path, NAMESPACES.encode(Namespace({**kept, **updates})))
             return Plan(
-                f"properties of namespace {shown(namespace)}", [new], expected={entry.path: entry}
+                f"properties of namespace {shown(namespace)}", [new], expected={path: entry}
             )
 
         self._land(plan)
@@ -176,10 +178,14 @@ class Namespaces:
         for attempt in range(_ATTEMPTS):
             try:
                 made = plan(self._head())
+                # a writer claims the namespaces of its tables, so that they stay if another one is undone
+                changed = {each.path for each in made.entries}.union(made.deleted)
+                kept = (made.expected[p] for p in made.expected if p.endswith(f"/{NAMESPACE}"))
+                claimed = [each for each in kept if each and each.path not in changed]
                 if made.entries or made.deleted:
                     with suppress(NoChangesError):
                         branch.commit_changes(
-                            made.entries,
+                            made.entries + claimed,
                             deleted=made.deleted,
                             expected=made.expected,
                             message=made.message,
@@ -199,11 +205,14 @@ class Namespaces:
         made: Entry = self._view.store(path, content, content_type=kind)
         return made
 
-    def _namespace(self, head: Ref, namespace: Identifier) -> tuple[Entry, Namespace]:
+    def _namespace(self, head: Ref, namespace: Identifier) -> tuple[Entry | None, Namespace]:
+        """Return a namespace, and its entry; None if a merge has dropped it beside a new table."""
         entry = next(iter(head.stat_many([folder(namespace) + NAMESPACE])))
-        if entry is None:
+        if entry is not None:
+            return entry, NAMESPACES.decode(head.get(entry))
+        if not any(self._below(head, namespace, record) for record in (POINTER, NAMESPACE)):
             raise NoSuchNamespaceError(f"Namespace does not exist: {shown(namespace)}")
-        return entry, NAMESPACES.decode(head.get(entry))
+        return None, Namespace()
 
     def _below(self, head: Ref, above: Identifier, record: str) -> list[Identifier]:
         """Return the names directly below a namespace that have such a record."""

@@ -198,7 +198,7 @@ class Tables(Namespaces):
             before, after = folder(table), folder(to)
             made = Plan(f"rename {shown(table)} to {shown(to)}", expected=self._vacant(head, to))
             made.expected[there.entry.path] = there.entry
-            for entry in head.entries(before):
+            for entry in self._entries(head, table):
                 made.deleted.append(entry.path)
                 path = after + entry.path.removeprefix(before)
                 made.entries.append(replace(entry, path=path, origin=""))
@@ -236,9 +236,8 @@ class Tables(Namespaces):
             raise InvalidInputError(f"table {shown(table)!r}: give a namespace and a name")
         place = folder(table)
         expected: dict[str, Entry | None] = {place: None}
-        if folder(table[:-1]) + NAMESPACE not in planned:
-            namespace, _ = self._namespace(head, table[:-1])
-            expected[namespace.path] = namespace
+        if (path := folder(table[:-1]) + NAMESPACE) not in planned:
+            expected[path], _ = self._namespace(head, table[:-1])
         there, other = head.stat_many([place + POINTER, place + NAMESPACE])
         if there is not None or other is not None:
             what = "Table" if there else "Namespace"
@@ -273,9 +272,16 @@ class Tables(Namespaces):
         plan.loaded.append(Loaded(shown_as, self._stores.uri(address)))
 
     def _without(self, head: Ref, table: Identifier, found: _Found) -> Plan:
-        paths = [entry.path for entry in head.entries(folder(table))]
+        paths = [entry.path for entry in self._entries(head, table)]
         expected: dict[str, Entry | None] = {found.entry.path: found.entry}
         return Plan(f"drop {shown(table)}", deleted=paths, expected=expected)
+
+    def _entries(self, head: Ref, table: Identifier) -> list[Entry]:
+        """Return the entries of a table, without those of a namespace that a merge has put into its folder."""
+        place, ends = folder(table), (f"/{POINTER}", f"/{NAMESPACE}")
+        found = [each for each in head.entries(place) if each.path != place + NAMESPACE]
+        inner = {each.path.rpartition("/")[0] + "/" for each in found if each.path.endswith(ends)}
+        return [each for each in found if not each.path.startswith(tuple(inner - {place}))]
 
     def _key(self, uuid: UUID) -> str:
         """Return the folder of a table's new files on this ref, as a key of the storage."""

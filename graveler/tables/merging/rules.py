@@ -139,18 +139,13 @@ def merged_refs(sides: Sides, head: int | None) -> dict[str, SnapshotRef]:
 
 
 def withdrawn(before: TableMetadata, after: TableMetadata, now: TableMetadata) -> TableMetadata:
-    """Return metadata without what a step has changed in it; what others changed again stays.
+    """Return metadata without what a step has changed in it; what others changed again stays, and columns do.
 
     Args:
         before: The metadata before the step.
         after: The metadata as the step left it.
         now: The metadata with the work of others.
     """
-    if before.schema() != after.schema() and before.schema() != now.schema():
-        names = {field.name for field in {*before.schema().fields} ^ {*after.schema().fields}}
-        raise Refusal(
-            "schema", f"it changed columns {sorted(names)}, and later work may have values in them"
-        )
     update: dict[str, Any] = {}
     for name in ("properties", "refs"):
         old, left, there = (getattr(side, name) for side in (before, after, now))
