@@ -144,10 +144,10 @@ class History:
                 self.work(step)
 
     def two(self):
-        """Two steps at once."""
+        """Two steps append at once. If both deleted a row, the undo of one would bring it back."""
         run = self.any_run()
         steps = [run.step(name) for name in STEPS]
-        for act in (self.work, lambda step: step.join()):
+        for act in (lambda step: self.write(step, "db.a"), lambda step: step.join()):
             for step in self.random.sample(steps, 2):
                 act(step)
 

@@ -317,3 +317,17 @@ def test_an_undo_arrives_where_the_same_was_redone(repo, main):
     run.publish()
     assert not repo.ref("main").exists("files/05")
     assert delays(catalog_of(main)) == [1, 2, 4, 5, 6]
+
+
+def test_what_was_picked_before_its_revert_stays(repo, main):
+    dev = repo.create_branch("dev", source="main")
+    with repo.run("a") as run, run.step("s") as step:
+        append(step, 3)
+        step.put("rows/3", b"3")
+    published = main.head
+    repo.revert(published, on="main")
+    repo.cherry_pick(published, onto="dev")
+    append(main, 9)
+    repo.merge("main", into="dev")
+    assert "rows/3" in dev
+    assert delays(catalog_of(dev)) == [1, 2, 3, 9]

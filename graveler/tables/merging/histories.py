@@ -51,13 +51,6 @@ class Histories:
         common, ours, theirs = (ancestry(x, x.current_snapshot_id) for x in (base, source, dest))
         root = [*common][-1:]
         new, there = (_since(side, root) for side in (ours, theirs))
-        ours_undone, undone = _undone(ours), _undone(theirs)
-        gained = []
-        for number in (n for n in reversed([*new]) if n not in common):
-            if number not in theirs:
-                gained.append(Change(source, new[number], io))
-            elif str(number) in undone and str(number) not in ours_undone:
-                gained.append(Change(dest, undone[str(number)], io).undone())
         added = [there[n] for n in reversed([*there]) if n not in common and n not in ours]
         head = base.current_snapshot_id
         lost = _lost(common, ours, head)
@@ -69,6 +62,15 @@ class Histories:
         continues = (
             not lost and _list_of(dest) == _list_of(base) and last_number(dest) == last_number(base)
         )
+        fresh = [Change(source, new[n], io) for n in reversed([*new]) if n not in common]
+        gained = []
+        undone = _undone(theirs)
+        for change in fresh if continues else _standing(fresh, _named(source)):
+            number = change.snapshot.snapshot_id
+            if number not in theirs:
+                gained.append(change)
+            elif str(number) in undone and str(number) not in _undone(ours):
+                gained.append(Change(dest, undone[str(number)], io).undone())
         reverted = [
             Change(dest, theirs.get(n, common[n]), io).undone()
             for n in lost
@@ -76,7 +78,7 @@ class Histories:
         ]
         return cls(
             lost=_standing(reverted[::-1])[::-1],
-            gained=gained if continues else _standing(gained, _named(source)),
+            gained=gained,
             theirs=[Change(dest, snapshot, io) for snapshot in added],
             complete=complete,
             continues=continues,
