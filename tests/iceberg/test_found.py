@@ -325,9 +325,9 @@ def test_what_was_picked_before_its_revert_stays(repo, main):
         append(step, 3)
         step.put("rows/3", b"3")
     published = main.head
+    append(main, 9)
     repo.revert(published, on="main")
     repo.cherry_pick(published, onto="dev")
-    append(main, 9)
     repo.merge("main", into="dev")
     assert "rows/3" in dev
     assert delays(catalog_of(dev)) == [1, 2, 3, 9]
