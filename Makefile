@@ -118,7 +118,7 @@ test-iceberg-merges: $(READY) ## 2,000 random histories of two branches of an Ic
 	$(BIN)/python -m tests.harness.iceberg_merges $(or $(ARGS),2000)
 	$(BIN)/python -m tests.harness.iceberg_runs 40
 
-test-iceberg-kit: $(READY) ## Iceberg's compatibility kit on a branch, while others move; fetches 74 MB once
+test-iceberg-kit: $(READY) ## Iceberg's compatibility kit on a run's branch, while others move; fetches 74 MB once
 	$(BIN)/python -m tests.jars iceberg-kit build/jars/iceberg-kit
 	$(BIN)/python -m pytest tests/long/iceberg_kit $(ARGS)
 

@@ -1,4 +1,4 @@
-"""A run of Iceberg's compatibility kit on a branch, beside a thread that moves the other branches."""
+"""Iceberg's compatibility kit on the branch of a run, beside a thread that moves the other branches."""
 
 import re
 import subprocess
@@ -15,13 +15,13 @@ import pytest
 import graveler
 from graveler.config import program_environment
 from graveler.frames.spark.java import find_java
+from graveler.iceberg.engines import warehouse_of
 from graveler.server import Server
 from graveler.tables.files import StoreFiles
 from tests.harness.iceberg import catalog_of, rows, with_table
 
 JARS = Path(__file__).parents[3] / "build" / "jars" / "iceberg-kit"
 KIT = "org.apache.iceberg.rest.RESTCompatibilityKitCatalogTests"
-BRANCH = "kit"
 SETTINGS = {
     "rck.local": "false",
     "rck.requires-namespace-create": "true",
@@ -33,14 +33,16 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What a run of the kit has left.
+    """What the kit has left.
 
     Attributes:
+        run: The run on whose branch it ran.
         outcomes: How each test ended, and what the kit says about it.
         rounds: How often the other branches moved meanwhile.
     """
 
     repo: graveler.Repository
+    run: graveler.Run
     outcomes: dict[str, tuple[str, str]]
     rounds: int
 
@@ -52,18 +54,18 @@ def kit(tmp_path_factory):
     files.mkdir()
     with graveler.init(scratch / "lake") as lake, pytest.MonkeyPatch.context() as patch:
         repo = lake.create_repository("flights")
-        repo.create_branch(BRANCH)
         repo.links.allow(str(files))
+        run = repo.runs.open("kit")
         lend_files(patch, files)
         stop = Event()
         with Server(lake) as server, ThreadPoolExecutor(1) as pool:
             moving = pool.submit(move, repo, stop)
             try:
-                run(server, scratch)
+                run_kit(server, warehouse_of(run), scratch)
             finally:
                 stop.set()
             rounds = moving.result()
-        yield Kit(repo, dict(outcomes(scratch / "reports")), rounds)
+        yield Kit(repo, run, dict(outcomes(scratch / "reports")), rounds)
 
 
 def lend_files(patch, folder):
@@ -109,14 +111,14 @@ def move(repo, stop):
     raise AssertionError
 
 
-def run(server, scratch):
+def run_kit(server, warehouse, scratch):
     """Run the kit."""
     settings = {
         **SETTINGS,
         "uri": server.iceberg,
         "oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens",
         "token": server.token,
-        "warehouse": f"flights@{BRANCH}",
+        "warehouse": warehouse,
         "java.io.tmpdir": scratch,
     }
     command = [str(find_java() / "bin" / "java"), "-Xmx1g"]

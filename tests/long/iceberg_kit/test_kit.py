@@ -6,7 +6,6 @@ from pathlib import Path
 
 from tests.harness.iceberg import catalog_of, delays
 
-BRANCH = "kit"
 PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "iceberg-compatibility.md"
 ROW = re.compile(r"^\| (`test.+`|`\w+.*`) \| (\w+) \| `(.+)` \| .+ \|$", re.MULTILINE)
 COUNTS = "Of its {total} tests, {passed} pass, {failed} fail, {aborted} are aborted and {skipped} is skipped"
@@ -40,7 +39,7 @@ def test_the_page_has_the_counts(kit):
 
 
 def test_the_other_branches_have_moved_and_have_what_is_theirs(kit):
-    repo, rounds = kit.repo, kit.rounds
+    repo, run, rounds = kit.repo, kit.run, kit.rounds
     assert rounds > 5
     main = catalog_of(repo.branch("main"))
     assert main.list_namespaces() == [("beside",)]
@@ -50,10 +49,10 @@ def test_the_other_branches_have_moved_and_have_what_is_theirs(kit):
     }
     for number in range(rounds):
         assert delays(catalog_of(repo.branch(f"other-{number}")), "newdb.newtable") == [number]
-    assert not repo.ref(BRANCH).exists("beside/flights/_table.json")
-    left = {entry.path for entry in repo.ref(BRANCH)}
+    assert not run.exists("beside/flights/_table.json")
+    left = {entry.path for entry in run.entries()}
     assert left
-    repo.merge(BRANCH, into="main")
+    run.publish()
     assert left < {entry.path for entry in repo.ref("main")}
     assert delays(main, "beside.flights") == [*range(rounds)]
     assert repo.fsck().sound
