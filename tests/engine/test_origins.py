@@ -223,6 +223,11 @@ def test_every_call_that_takes_a_tree_is_in_the_table():
     """Those of the first row are in the table of doors in `test_doors.py`."""
     known = {call for calls in CALLS.values() for call in calls.split()}
     same = [("Run.", "RunBranch."), ("View.", "Tree."), ("View.", "Observed.")]
-    same += [("Branch.", "BranchWriter."), ("Repository.", "History."), ("Repository.", "Upkeep.")]
+    same += [
+        ("Branch.", "RunBranch."),
+        ("Branch.", "BranchWriter."),
+        ("Repository.", "History."),
+        ("Repository.", "Upkeep."),
+    ]
     known |= {call.replace(*pair) for call in known for pair in same}
     assert sorted(set(calls_that_take_trees()) - known) == []

@@ -53,7 +53,7 @@ def test_a_run_is_written_by_its_handle_until_a_newer_attempt(lake, repo):
     run.commit_staged()
     assert contents(repo.ref(run.branch)) == {"a": b"one", "b": b"two"}
     repo.runs.open("hour 05")
-    with pytest.raises(PermissionError, match="newer attempt"), fs.transaction:
+    with pytest.raises(PermissionError, match="is at attempt 2, opened since"), fs.transaction:
         fs.rm(url(run, "a"))
 
 

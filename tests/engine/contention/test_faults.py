@@ -339,7 +339,7 @@ LOOKS = {
         "Tags": "list moves",
         "Protection": "list",
         "Branch": "has_below new_address uncommitted",
-        "Runs": "attach get handle_of hours list on_targets open_step outlines plan_rollback publishes"
+        "Runs": "attach branch get handle_of hours list on_targets open_step outlines plan_rollback publishes"
         " readers states",
         "Run": "joined_steps last_joins lost_steps step_environment",
         "Step": "environment exported",
