@@ -31,6 +31,8 @@ class Histories:
         lost: Changes of the base that the source no longer has, newest first.
         gained: Changes of the source, oldest first. If the destination has undone one, its undo is undone.
             Neither has a change with the one that undoes it, unless the source continues.
+        overtaken: Compactions among them beneath deletes that the destination has already. Put onto
+            its head, the compacted files would be newer than these deletes.
         theirs: Changes of the destination, oldest first.
         complete: Whether `theirs` is all that the destination did. It is not, if snapshots have expired
             or if the destination went back behind the base.
@@ -42,6 +44,7 @@ class Histories:
     theirs: list[Change]
     complete: bool
     continues: bool
+    overtaken: Collection[int] = ()
 
     @classmethod
     def of(
@@ -71,6 +74,14 @@ class Histories:
                 gained.append(change)
             elif str(number) in undone and str(number) not in _undone(ours):
                 gained.append(Change(dest, undone[str(number)], io).undone())
+        compacted = {one.snapshot.snapshot_id for one in gained if one.is_compaction}
+        overtaken: set[int] = set()
+        deletes = False
+        for number in new if compacted else ():
+            if number in compacted - overtaken and deletes:
+                overtaken.add(number)
+            elif number in common or number in theirs:
+                deletes = deletes or Change(source, new[number], io).deletes.any
         reverted = [
             Change(dest, theirs.get(n, common[n]), io).undone()
             for n in lost
@@ -82,6 +93,7 @@ class Histories:
             theirs=[Change(dest, snapshot, io) for snapshot in added],
             complete=complete,
             continues=continues,
+            overtaken=overtaken,
         )
 
 

@@ -1,6 +1,6 @@
 """Rebase: the changes of the source, judged against those of the destination, and put onto its head."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from pyiceberg.manifest import DataFileContent
@@ -21,7 +21,13 @@ def rebase(head: Head, histories: Histories) -> None:
     Changes that the source lost are undone first.
     """
     strict = head.metadata.properties.get(MERGE) == "partition"
-    work = _Rebase(head, histories.theirs, complete=histories.complete, strict=strict)
+    work = _Rebase(
+        head,
+        histories.theirs,
+        complete=histories.complete,
+        strict=strict,
+        overtaken=histories.overtaken,
+    )
     for change in [*histories.lost, *histories.gained]:
         if change.inverse and not histories.complete and work.is_done(change):
             continue
@@ -51,6 +57,7 @@ class _Rebase:
     theirs: list[Change]
     complete: bool
     strict: bool
+    overtaken: Collection[int]
     gone: list[Change] = field(default_factory=list)
 
     def is_done(self, change: Change) -> bool:
@@ -61,9 +68,14 @@ class _Rebase:
         """Put a compaction onto the head, or leave it out if the destination changed what it rewrote."""
         if not (change.added or change.removed):  # of manifests
             return self.head.renumber(change)
-        apart = self.complete and all(
-            other.is_compaction or change.touched.meeting(other.deletes) is None
-            for other in self.theirs
+        known = change.snapshot.snapshot_id not in self.overtaken
+        apart = (
+            known
+            and self.complete
+            and all(
+                other.is_compaction or change.touched.meeting(other.deletes) is None
+                for other in self.theirs
+            )
         )
         plan = self.head.plan(change.removed) if apart else None
         if plan is None or plan.missing:

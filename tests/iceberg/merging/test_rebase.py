@@ -343,3 +343,14 @@ def test_ids_of_equality_deletes_are_written_as_ints(base):
     deletes = next(one for one in base.manifests if one.content == ManifestContent.DELETES)
     with AvroFile[Any](base.io.new_input(deletes.manifest_path)) as opened:
         assert str(opened.schema.find_type("data_file.equality_ids")) == "list<int>"
+
+
+def test_a_compaction_beneath_known_deletes_gives_way(base):
+    compacted, other = base.fork(), base.fork()
+    compacted.compact("a")
+    other.delete_equal("a")
+    both = good(merge(base, other, compacted))
+    deleted = other.fork()
+    other.append("b")
+    merged = good(merge(deleted, both, other))
+    assert merged.metadata.current_snapshot().summary.operation.value == "append"
