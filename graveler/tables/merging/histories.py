@@ -1,6 +1,6 @@
 """The snapshots of three sides: what the source gained and lost, and what the destination gained."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.io import FileIO
@@ -33,6 +33,7 @@ class Histories:
             Neither has a change with the one that undoes it, unless the source continues.
         overtaken: Compactions among them beneath deletes that the destination has already. Put onto
             its head, the compacted files would be newer than these deletes.
+        gone: Compactions of the base that gave way on the destination, so that it lacks their files.
         theirs: Changes of the destination, oldest first.
         complete: Whether `theirs` is all that the destination did. It is not, if snapshots have expired
             or if the destination went back behind the base.
@@ -45,6 +46,7 @@ class Histories:
     complete: bool
     continues: bool
     overtaken: Collection[int] = ()
+    gone: Sequence[Change] = ()
 
     @classmethod
     def of(
@@ -94,6 +96,12 @@ class Histories:
             complete=complete,
             continues=continues,
             overtaken=overtaken,
+            gone=[
+                change
+                for number in ours
+                if number in common and number not in theirs
+                if (change := Change(source, ours[number], io)).is_compaction
+            ],
         )
 
 

@@ -1,7 +1,7 @@
 """Rebase: the changes of the source, judged against those of the destination, and put onto its head."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyiceberg.manifest import DataFileContent
 
@@ -27,6 +27,7 @@ def rebase(head: Head, histories: Histories) -> None:
         complete=histories.complete,
         strict=strict,
         overtaken=histories.overtaken,
+        gone=[*histories.gone],
     )
     for change in [*histories.lost, *histories.gained]:
         if change.inverse and not histories.complete and work.is_done(change):
@@ -58,7 +59,7 @@ class _Rebase:
     complete: bool
     strict: bool
     overtaken: Collection[int]
-    gone: list[Change] = field(default_factory=list)
+    gone: list[Change]
 
     def is_done(self, change: Change) -> bool:
         """Whether the head has no file that a change removes, and all that it adds."""

@@ -354,3 +354,12 @@ def test_a_compaction_beneath_known_deletes_gives_way(base):
     other.append("b")
     merged = good(merge(deleted, both, other))
     assert merged.metadata.current_snapshot().summary.operation.value == "append"
+
+
+def test_a_drop_of_compacted_files_is_not_lost(base):
+    source, dest = sides(base, lambda line: line.compact("a"), lambda line: line.compact("a"))
+    source.append("b")
+    merged = good(merge(base, source, dest))
+    before = source.fork()
+    source.drop_part("a")
+    assert "compaction" in merge(before, source, merged).reason
