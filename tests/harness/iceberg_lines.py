@@ -172,11 +172,15 @@ class Line:
             )
             self.rows -= {*first}
 
-    def delete(self, parts="a", size=1):
-        """Delete the first rows of each partition by a file of positions, all in one manifest."""
+    def delete(self, parts="a", size=1, odd=None):
+        """Delete the first rows of each partition by a file of positions, all in one manifest.
+
+        Args:
+            odd: Only rows whose ids are odd, or even.
+        """
         files, gone = [], set()
         for part in parts:
-            rows = sorted(self.in_part(part))[:size]
+            rows = self.in_half(part, odd)[:size]
             places = [where for where in self.places() if where[0] in rows]
             if places:
                 pairs = zip(*sorted(where[1:3] for where in places), strict=True)
@@ -188,9 +192,13 @@ class Line:
             self.commit(Operation.DELETE, files)
             self.rows -= gone
 
-    def delete_equal(self, part="a"):
+    def in_half(self, part, odd):
+        """Return the rows of a partition whose ids are odd, or even; None: all."""
+        return [one for one in sorted(self.in_part(part)) if odd in (None, dict(one)[1] % 2 == 1)]
+
+    def delete_equal(self, part="a", odd=None):
         """Delete the first row of a partition by its id."""
-        places = [w for w in self.places() if w[0] in sorted(self.in_part(part))[:1]]
+        places = [w for w in self.places() if w[0] in self.in_half(part, odd)[:1]]
         if not places:
             return
         gone, _, _, partition, spec = places[0]

@@ -130,7 +130,9 @@ class Histories:
             self.revert(at)
         elif self.version == 2 or what not in ("delete", "delete_equal"):
             before = self.lines[at].fork()
-            getattr(self.lines[at], what)(part)
+            # a row that both branches delete stays deleted if one of them reverts; the model has it again
+            more = {"odd": at == 1} if what in {"delete", "delete_equal"} else {}
+            getattr(self.lines[at], what)(part, **more)
             self.last[at] = before, self.lines[at].fork(), part
             self.done[at].add((what, part))
 
@@ -143,7 +145,8 @@ class Histories:
         here, there = self.done[at], {where for _, where in self.done[1 - at]}
         meet = {where for what, where in here if what not in _QUIET} & there
         equal = any(what == "delete_equal" for what, _ in here)
-        assert meet or equal or not self.partitioned, "a conflict without a reason"
+        back = any(what == "revert" for what, _ in self.done[1 - at])
+        assert meet or equal or back or not self.partitioned, "a conflict without a reason"
         assert {what for what, _ in here} - _QUIET, "appends and compactions never conflict"
 
     def revert(self, at):
