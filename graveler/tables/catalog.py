@@ -171,6 +171,7 @@ class TreeCatalog(Catalog):
 
     def _no_views(self, identifier: str | Identifier, *_: Any, **__: Any) -> View:
         # PyIceberg's own error for a catalog without views
+        # as PyIceberg's own catalogs without views do
         raise NotImplementedError(f"{identifier}: views are not offered")
 
     load_view = register_view = create_view = _no_views
